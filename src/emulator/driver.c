@@ -54,8 +54,8 @@ static bool is_current(const struct lull_driver *driver, const char *path)
 }
 
 /*
- * Nodes stay mapped after the last close, because another thread may still be in a call that began
- * before it: only a node that is replaced by another one is set aside, and that permanently.
+ * Nodes stay mapped after the last close, because another thread may still be in a call
+ * that began before it. A node that is replaced by another one is kept and never unmapped.
  */
 static void set_aside(struct lull_driver *driver)
 {
@@ -194,7 +194,7 @@ uint32_t lull_driver_processes(struct lull_node *node, uint32_t gpu,
     return count;
 }
 
-/* ---- faults and rights ---- */
+/* ---- faults and permissions ---- */
 
 static bool emulated_driver_take(const struct lull_driver_gpu *gpu, enum lull_fault_kind kind)
 {

@@ -42,8 +42,8 @@ struct lull_driver {
     struct lull_driver_gpu gpus[LULL_NODE_MAX_GPUS];
 };
 
-/* Leaves an exported function with the code of an entry check that refuses it; 0 is success in all
- * interfaces. */
+/* Returns from an exported function with the code of an entry
+ * check that fails; 0 is success in all interfaces. */
 #define LULL_DRIVER_CHECK(entry)                                                                   \
     do {                                                                                           \
         const int entry_code = (entry);                                                            \
@@ -69,9 +69,9 @@ enum lull_driver_state {
 typedef void lull_driver_describe(uint32_t position);
 
 /*
- * Opens the node that the environment names and calls describe (unless it is NULL) for each GPU of
- * the vendor; if the node is open already, counts one more user. False: there is no node, or it has
- * no GPU of that vendor, as if the vendor's driver were not loaded.
+ * Opens the node that the environment names and calls describe (unless it is NULL) for
+ * each GPU of the vendor; if the node is open already, it only counts one more user. False: there
+ * is no node, or it has no GPU of that vendor, as if the vendor's driver were not loaded.
  */
 bool lull_driver_open(struct lull_driver *driver, enum lull_gpu_vendor vendor,
                       lull_driver_describe *describe);
@@ -95,7 +95,7 @@ struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t 
  */
 bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out);
 
-/* Returns whether the caller may set: only root may, unless a fault changes this. */
+/* Returns whether the caller may change settings: only root may, unless a fault changes this. */
 bool lull_driver_may_set(const struct lull_driver_gpu *gpu);
 
 /* Returns whether the GPU's driver lists processes, which a fault can take away. */

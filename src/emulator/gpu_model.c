@@ -132,7 +132,7 @@ double lull_gpu_model_transfer_w(const struct lull_gpu_model *model, double rate
 
 void lull_gpu_model_fix_latency(struct lull_gpu_model *model, double call_ms, double settle_ms)
 {
-    const double min_ms = 1e-6; /* not 0: the model takes its logarithm */
+    const double min_ms = 1e-6; /* above 0, because the model takes its logarithm */
 
     model->api_ms = model->api_min_ms = model->api_max_ms = fmax(call_ms, min_ms);
     model->api_sigma = 0;

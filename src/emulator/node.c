@@ -101,7 +101,7 @@ int lull_node_create(const struct lull_node_spec *spec, struct lull_node **node_
         goto free_node;
     }
     /* Every reading advances a GPU and every job puts work on it, so all users must be able to
-     * write; that only root sets clocks is upheld by the libraries, as it is by the real driver. */
+     * write; the libraries enforce that only root sets clocks, as the real driver does. */
     if (fchmod(fd, 0666) < 0 || ftruncate(fd, (off_t)size) < 0)
         result = -errno;
     else
@@ -231,8 +231,8 @@ int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns)
 
 /*
  * Returns the start time of a living process in kernel ticks; 0: there is none, or it is a zombie.
- * Number and start time together name a process permanently, whereas its number alone may be used
- * again.
+ * Number and start time together identify a process
+ * permanently, whereas the number alone may be reused.
  */
 static uint64_t start_mark(pid_t pid)
 {
@@ -243,8 +243,8 @@ static uint64_t start_mark(pid_t pid)
     return 0;
 }
 
-/* A mark of 0 was taken without /proc, or in another PID namespace; then every process counts as
- * alive. */
+/* A start time of 0 was recorded without /proc, or in another
+ * PID namespace; then every process counts as alive. */
 static bool emulated_node_is_alive(pid_t pid, uint64_t mark)
 {
     if (mark == 0)
@@ -252,7 +252,7 @@ static bool emulated_node_is_alive(pid_t pid, uint64_t mark)
     return start_mark(pid) == mark;
 }
 
-/* Closes the contexts of dead processes. Reading /proc is slow, so it is done once in a while. */
+/* Closes the contexts of dead processes. Reading /proc is slow, so it is done only at intervals. */
 static void emulated_node_reap(struct lull_node_shared_gpu *shared, struct lull_physics *gpu)
 {
     const int64_t now_ns = lull_now_ns();
@@ -331,7 +331,7 @@ void lull_node_sleep(struct lull_node *node, uint32_t gpu, uint32_t generation,
             NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-/* ---- settings and the truth ---- */
+/* ---- settings and true values ---- */
 
 uint32_t lull_node_setting(struct lull_node *node, uint32_t gpu, enum lull_node_setting setting)
 {

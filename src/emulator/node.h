@@ -88,7 +88,7 @@ int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns);
 
 /*
  * Begins work on one GPU: locks it and returns a copy that is advanced to now. end turns the copy
- * into the state; is_change wakes sleepers, who then work out again how long to sleep. The caller
+ * into the state; is_change wakes sleepers, which then compute their time again. The caller
  * must not block between the two.
  */
 struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu);
@@ -97,7 +97,7 @@ void lull_node_end(struct lull_node *node, uint32_t gpu, bool is_change);
 /* The number of changes so far; to be read between begin and end, or before sleeping. */
 uint32_t lull_node_generation(struct lull_node *node, uint32_t gpu);
 
-/* Wakes those who sleep on a GPU although nothing has changed on it. */
+/* Wakes the sleepers of a GPU although nothing has changed on it. */
 void lull_node_wake(struct lull_node *node, uint32_t gpu);
 
 /* Sleeps until the virtual time, or until the GPU's generation is no longer this one; it may wake
@@ -134,7 +134,7 @@ uint32_t lull_node_event_count(struct lull_node *node, uint32_t gpu);
 bool lull_node_next_event(struct lull_node *node, uint32_t gpu, uint32_t *seen,
                           struct lull_node_event *event_out);
 
-/* How often the driver has been reloaded, and whether it is there at present. */
+/* How often the driver has been reloaded; whether it is loaded at present. */
 uint32_t lull_node_driver_loads(const struct lull_node *node);
 bool lull_node_has_driver(const struct lull_node *node);
 

@@ -30,7 +30,8 @@ void lull_node_hang(struct lull_node *node, uint32_t gpu, enum lull_fault_kind k
 static int call_locked(struct lull_node *node, uint32_t gpu, double api_factor,
                        lull_node_apply apply, const void *data)
 {
-    /* The duration counts from here, so that drawing it and taking faults cost the caller nothing.
+    /* The duration counts from here, so that drawing it and applying faults add no time for the
+     * caller.
      */
     const int64_t begin_ns = lull_node_now_ns(node);
     double settle_factor = 1;
@@ -111,7 +112,7 @@ int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_e
     return 0;
 }
 
-/* ---- what happens to a GPU without its caller's doing ---- */
+/* ---- changes of a GPU that no caller requested ---- */
 
 static void node_fault_add_event(struct lull_node *node, uint32_t gpu,
                                  const struct lull_node_event *event)

@@ -23,7 +23,8 @@ struct lull_node_shared_gpu {
     struct lull_fault faults[LULL_FAULT_KINDS];
     _Atomic uint32_t settings[LULL_NODE_SETTINGS];
     _Atomic int64_t lost_until_ns; /* virtual time; the GPU is lost until then */
-    uint32_t event_count;          /* of all time; the latest are kept, under the mutex */
+    uint32_t
+        event_count; /* since the node's creation; the latest are kept; protected by the mutex */
     struct lull_node_event events[LULL_NODE_EVENTS];
     struct lull_physics slots[2];
 };

@@ -17,7 +17,7 @@
 #include "emulator/physics/physics.h"
 #include "emulator/spec.h"
 
-/* The numbers of iterations and draws are default: latencies are random only in
+/* The numbers of iterations and draws are defaults: latencies are random only in
  * LULL_ORACLE_REAL, which therefore takes a mean over more iterations. */
 enum {
     WARM_ITERATIONS = 10,
@@ -297,7 +297,8 @@ static void oracle_try_clock(struct oracle_run *run, uint32_t way,
     run->way = way;
     point->outcomes[way] = run_job(run);
     lull_oracle_compare(&point->outcomes[way], &answer->reference);
-    if (way == LULL_ORACLE_IDEAL) /* it comes first, and the real way foresees its transfer */
+    if (way ==
+        LULL_ORACLE_IDEAL) /* it runs first, because the real way forecasts from its transfer */
         run->transfer_ns = run->measured_transfer_ns;
     if (point->outcomes[way].slowdown_ratio <= run->job->tolerance_ratio &&
         point->outcomes[way].saving_ratio >

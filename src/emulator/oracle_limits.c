@@ -66,7 +66,7 @@ static void oracle_limits_iterate(struct oracle_limits_node *node)
         lull_physics_advance(&node->gpus[i], node->now_ns);
 }
 
-/* Runs iterations for length_ns. Returns their number; energies_j_out[i] is what GPU i took. */
+/* Runs iterations for length_ns. Returns their number; energies_j_out[i] is the energy of GPU i. */
 static uint32_t run_for(struct oracle_limits_node *node, int64_t length_ns, double *energies_j_out)
 {
     const int64_t end_ns = node->now_ns + length_ns;

@@ -36,8 +36,8 @@ struct lull_oracle_play_question {
     double settle_ms; /* how long every clock takes to settle */
     double tolerance_ratio;
     double late_ratio; /* share of the raisings that may be late; 0: one in twenty */
-    /* Share of the iterations in which a raising may be late. It overrules late_ratio; 0: it does
-     * not. */
+    /* Share of the iterations in which a raising may be late. It
+     * overrides late_ratio unless it is 0. */
     double late_iterations_ratio;
     double heat_w;   /* the power whose steady temperature holds throughout; 0: each run's own */
     uint32_t stride; /* only every stride-th clock is tried, >= 1 */
@@ -55,7 +55,7 @@ struct lull_oracle_play_answer {
     uint32_t real_lowered;
     double steady_mhz;
     double joint_mhz; /* the steady clock below which gaps are lowered further */
-    double joint_rank_mhz[LULL_PLAY_RANKS]; /* that of each rank: lower where it waits */
+    double joint_rank_mhz[LULL_PLAY_RANKS]; /* the clock of each rank: lower where it waits */
     struct lull_oracle_outcome reference;   /* means of a period; the energy is that of all GPUs */
     struct lull_oracle_outcome ideal;
     struct lull_oracle_outcome real;

@@ -9,8 +9,9 @@
 #include "base/clock.h"
 #include "emulator/oracle_play_state.h"
 
-/* A call is planned to last this many standard deviations longer than the median, so that three
- * calls in four end in time: 0.674 is the upper quartile of the normal distribution. */
+/* The planned length of a call is the median plus this many
+ * standard deviations, so that three calls in four end in time: 0.674 is the upper quartile of the
+ * normal distribution. */
 static const double typical_sigmas = 0.674;
 
 static int answer_all(struct lull_oracle_play *oracle, struct lull_oracle_play_answer *answer,

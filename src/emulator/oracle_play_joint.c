@@ -8,8 +8,8 @@
 
 #include "emulator/oracle_play_state.h"
 
-/* A period that is longer by this share is as long. Default: rounding is a hundredth
- * of it. */
+/* A period that is longer by at most this share counts as
+ * equally long. Default: rounding is a hundredth of it. */
 static const double alike_ratio = 1e-4;
 /* All waiting ranks together are tried up to this many steps below the lowest harmless step of each
  * alone. */
@@ -58,8 +58,9 @@ static void set_below(struct lull_oracle_play *oracle, const uint32_t below[LULL
 }
 
 /*
- * Lowers the ranks that wait below this step, as far as saves most within the tolerance; with none,
- * as far as costs no time. The outcome replaces that of the step without them where it is better.
+ * Lowers the ranks that wait below this step, to the clocks that save most within the tolerance.
+ * Without a tolerance it lowers them as far as it costs no time. A better outcome replaces that of
+ * the step alone.
  */
 static int lower_waiting(struct lull_oracle_play *oracle, uint32_t step, double tolerance,
                          const struct lull_oracle_outcome *reference,
@@ -137,7 +138,7 @@ static int find_rank_apart(struct lull_oracle_play *oracle, uint32_t rank,
     return result;
 }
 
-/* ---- gaps on top of it ------------------------------------------------------------------- */
+/* ---- gaps below a steady clock ----------------------------------------------------------- */
 
 static void oracle_joint_store(const struct lull_oracle_play *oracle, uint32_t step,
                                const struct lull_oracle_outcome *outcome,
@@ -150,7 +151,7 @@ static void oracle_joint_store(const struct lull_oracle_play *oracle, uint32_t s
             &oracle->model, lull_oracle_queue_step(&oracle->queue, rank, step));
 }
 
-/* Gaps on top of one steady clock; keeps the outcome if it saves more than all before. */
+/* Lowers gaps below one steady clock; keeps the outcome if it saves more than all before. */
 static int try_gaps(struct lull_oracle_play *oracle, uint32_t step,
                     struct lull_oracle_play_answer *answer, struct lull_error *err)
 {
@@ -173,7 +174,7 @@ static int try_gaps(struct lull_oracle_play *oracle, uint32_t step,
     return result;
 }
 
-/* One steady clock with all that comes on top of it. `most`: what gaps may add at most. */
+/* Tries one steady clock with all further levers. `most`: the most that gaps may add. */
 static int try_base(struct lull_oracle_play *oracle, uint32_t step,
                     const struct lull_oracle_outcome *steady, double most,
                     struct lull_oracle_play_answer *answer, struct lull_error *err)

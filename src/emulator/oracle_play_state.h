@@ -22,8 +22,8 @@ struct lull_oracle_gap {
     uint32_t after; /* the operation at whose end the gap begins */
     int64_t begin_ns;
     int64_t length_ns;
-    int64_t compute_ns; /* from the end of this gap to the begin of the rank's next one, which is
-                         * the next in the list, or the rank's first */
+    int64_t compute_ns; /* from the end of this gap to the begin of the rank's next one
+                         * (the next in the list, or the rank's first) */
     /* In a run with the present steps: */
     int32_t lowered;          /* the rank's next gap that is lowered; LULL_ORACLE_NO_GAP: none is */
     int64_t until_lowered_ns; /* from the end of this gap to its begin */
@@ -71,7 +71,7 @@ struct lull_oracle_play {
     size_t course_count;
     uint32_t runs; /* begun so far */
 
-    /* What follows is reset for every run. */
+    /* The members below are reset for every run. */
     enum lull_oracle_mode mode;
     uint32_t periods;
     struct lull_play_sim *sim;
@@ -114,7 +114,7 @@ int lull_oracle_play_foresee(struct lull_oracle_play *oracle, int64_t *period_ns
 /* The share of the raisings that may be late, before anything is known of how many there are. */
 double lull_oracle_play_late(const struct lull_oracle_play *oracle);
 
-/* Sets how early calls are made, so that at most the share `late` of the raisings comes too late.
+/* Sets the leads of the calls so that at most the share `late` of the raisings is late.
  */
 void lull_oracle_play_set_leads(struct lull_oracle_play *oracle, double late);
 
@@ -127,7 +127,7 @@ int lull_oracle_play_find_steady(struct lull_oracle_play *oracle,
 int lull_oracle_play_find_ideal(struct lull_oracle_play *oracle,
                                 struct lull_oracle_play_answer *answer, struct lull_error *err);
 
-/* The best clocks of gaps with the driver there is. */
+/* Fills the best clocks of gaps with the real driver. */
 int lull_oracle_play_find_real(struct lull_oracle_play *oracle,
                                struct lull_oracle_play_answer *answer, struct lull_error *err);
 

@@ -58,9 +58,10 @@ static bool oracle_queue_is_busy(const struct lull_oracle_queue *queue, uint32_t
 }
 
 /*
- * Works out when each raising has to begin, with the raising of one more rank (`more`) among them:
- * no later than its own latest time, and so early that every later raising can follow call by call.
- * It goes from the latest raising to the earliest, since each one limits only those before it.
+ * Computes when each raising has to begin, with the raising of one more rank (`more`) among them:
+ * no later than its own latest time, and early enough for every later raising to follow, call by
+ * call. It goes from the latest raising to the earliest, since each one limits only those before
+ * it.
  */
 static void plan_raisings(const struct lull_oracle_queue *queue, uint32_t more, int64_t more_ns,
                           int64_t begins_out[LULL_PLAY_RANKS])
@@ -194,7 +195,8 @@ int64_t lull_oracle_queue_serve(struct lull_oracle_queue *queue, int64_t now_ns)
     int64_t begins_ns[LULL_PLAY_RANKS];
     int64_t next_ns = never_ns;
 
-    /* As time goes by a lowering that waits only gains less, so what was not begun stays so. */
+    /* A waiting lowering gains less as time passes, so a lowering that was not worth beginning
+     * before is not worth it now. */
     if (now_ns < queue->idle_until_ns)
         return queue->idle_until_ns;
     end_calls(queue, now_ns);

@@ -45,8 +45,10 @@ enum lull_fault_kind {
     LULL_FAULT_XID,           /* xid: the GPU reports this XID as an event */
     LULL_FAULT_LOST_MS,       /* lost_ms: the GPU is lost to every call for this long */
     LULL_FAULT_MIG,           /* mig: the GPU has this many partitions from now on; 0: MIG is off */
-    LULL_FAULT_RELOAD_MS,     /* reload_ms: the driver is away for this long and comes back new */
-    LULL_FAULT_FOREIGN_MHZ,   /* foreign_mhz: another program locks the clock here; 0: unlocks it */
+    LULL_FAULT_RELOAD_MS, /* reload_ms: the driver is absent for this long and returns with default
+                             settings */
+    LULL_FAULT_FOREIGN_MHZ, /* foreign_mhz: another program locks the clock at this; 0: unlocks it
+                             */
     LULL_FAULT_FOREIGN_LIMIT_W, /* foreign_limit_w: another program sets the power limit to this */
     LULL_FAULT_IDLE_RESET,      /* idle_reset: resets of an idle GPU's clock succeed, do nothing */
     LULL_FAULT_RESET_CODE,      /* reset_code: resets of the clock return this code */
@@ -67,7 +69,7 @@ enum { LULL_FAULT_ALWAYS = -1 };
 struct lull_fault {
     double value;
     int32_t remaining; /* how often it still happens, or LULL_FAULT_ALWAYS */
-    int32_t spared;    /* how many calls it spares before it happens for the first time */
+    int32_t spared;    /* how many calls succeed before it happens for the first time */
 };
 
 /* One entry of the textual form; gpu -1 means every GPU. */

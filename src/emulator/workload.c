@@ -20,8 +20,9 @@ struct lull_emulated_gpu {
     int context;
 };
 
-/* Estimates when what is waited for will have happened, at the present rates; a time that is not
- * later than now means that it has. */
+/* Estimates when the awaited event will happen at the present
+ * rates. A time that is not later than now means that it has
+ * happened. */
 typedef int64_t (*estimate)(const struct lull_physics *physics, int context, double share);
 
 int lull_emulated_gpu_open(uint32_t index, struct lull_emulated_gpu **gpu_out,
@@ -52,7 +53,7 @@ int lull_emulated_gpu_open(uint32_t index, struct lull_emulated_gpu **gpu_out,
         result = lull_error_set(err, -EBUSY, "emulated GPU %u: it has no context left", index);
         goto close_node;
     }
-    /* The default slack of 50 us would make every wait end that much late. */
+    /* The default timer slack would make every wait end 50 us late. */
     prctl(PR_SET_TIMERSLACK, 1000UL);
     *gpu_out = gpu;
     return 0;

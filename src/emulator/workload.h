@@ -53,8 +53,8 @@ void lull_emulated_gpu_wait(struct lull_emulated_gpu *gpu);
 
 /*
  * Sleeps until a kernel has ended, by its number from 0 in the order of launches, and returns the
- * virtual time of its end. False: it has ended, but when is no longer known, since a later launch
- * has taken its place. It must have been launched. Not for NULL.
+ * virtual time of its end. False: it has ended, but its end is no longer known, since a
+ * later launch has taken its place. It must have been launched. Not for NULL.
  */
 bool lull_emulated_gpu_wait_for(struct lull_emulated_gpu *gpu, uint64_t number,
                                 int64_t *end_ns_out);

@@ -105,7 +105,7 @@ _Static_assert(sizeof(struct amdsmi_power_24) == 68, "amdsmi_power_info_t of 24"
 _Static_assert(sizeof(struct amdsmi_power_25) == 192, "amdsmi_power_info_t of 26");
 _Static_assert(sizeof(struct amdsmi_usage) == 64, "amdsmi_engine_usage_t");
 
-/* Value of a 32-bit field that the library does not report. */
+/* Value of a 32-bit field that the library does not fill. */
 #define AMDSMI_NOT_REPORTED UINT32_MAX
 
 #define AMDSMI_EXPORT(name, ...)                                                                   \

@@ -229,7 +229,7 @@ CUDA_EXPORT(cuCtxGetDevice, int *device)
     return CUDA_INVALID_CONTEXT;
 }
 
-/* The addresses are those that the emulated NVML gives, in CUDA's spelling. */
+/* The addresses are those of the emulated NVML, in CUDA's notation. */
 CUDA_EXPORT(cuDeviceGetPCIBusId, char *address, int size, int device)
 {
     LULL_DRIVER_CHECK(cuda_driver_enter_device(device, address));

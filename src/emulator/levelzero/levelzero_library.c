@@ -17,7 +17,7 @@ static void levelzero_table_describe(uint32_t position)
             (struct zes_handle){(enum zes_part)part, lull_driver_gpu_at(&driver, position)};
 }
 
-/* No call undoes zesInit, so the process stays one user until it continues to another node. */
+/* No call undoes zesInit, so the process counts as one user until it changes to another node. */
 ZES_EXPORT(zesInit, uint32_t flags)
 {
     if (flags != 0)

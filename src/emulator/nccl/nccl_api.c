@@ -146,7 +146,8 @@ NCCL_EXPORT(int, CommInitAll, ncclComm_t *comms, int count, const int *devices)
     return ended;
 }
 
-/* Ranks exchange nothing here, so a child is taken to have its parent's ranks in their order. */
+/* Ranks exchange no data here, so a child communicator is assumed to have its parent's ranks in
+ * their order. */
 NCCL_EXPORT(int, CommSplit, ncclComm_t comm, int color, int key, ncclComm_t *child,
             ncclConfig_t *config)
 {
@@ -259,7 +260,8 @@ NCCL_EXPORT(int, GroupSimulateEnd, void *information)
 #define PLACE ncclComm_t comm, cudaStream_t stream
 #define IGNORED __attribute__((unused))
 
-/* Defines an operation: its parameters come last, and what becomes of them before. */
+/* Defines an operation. The last argument lists its parameters; the arguments before it say how
+ * they are passed on. */
 #define OPERATION(name, what, from, to, how_many, type, rank, ...)                                 \
     NCCL_EXPORT(int, name, __VA_ARGS__)                                                            \
     {                                                                                              \

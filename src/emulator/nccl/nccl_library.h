@@ -97,8 +97,8 @@ struct lull_nccl_work {
     const char *function;
     uint64_t bytes;
     int peer;
-    uint64_t number;             /* its number in the process, by which faults strike */
-    bool has_started;            /* its start has been reported; only the progress thread uses it */
+    uint64_t number;  /* its number in the process, which selects the works that faults affect */
+    bool has_started; /* its start has been reported; only the progress thread uses it */
     struct lull_nccl_work *next; /* the next work of the group */
     struct lull_nccl_work *next_posted;
     uint32_t task_count;
@@ -157,7 +157,7 @@ extern const char *const nccl_function_names[NCCL_FUNCTIONS];
 /* The size of a datatype in bytes; 0: there is none of that number. */
 size_t nccl_datatype_bytes(int datatype);
 
-/* ---- nccl_progress.c: the progress thread, and what it shares with the works ---- */
+/* ---- nccl_progress.c: the progress thread, and the data that it shares with the works ---- */
 
 void nccl_progress_start(struct lull_nccl_comm *comm);
 
@@ -167,11 +167,11 @@ void nccl_progress_stop(struct lull_nccl_comm *comm, bool is_abort);
 /* Passes a work to the progress thread, after its Coll and P2p events have been reported. */
 void nccl_progress_post(struct lull_nccl_work *work);
 
-/* Gives up one reference; the last one frees. */
+/* Drops one reference; the last one frees. */
 void nccl_work_release(struct lull_nccl_work *work);
 void nccl_comm_release(struct lull_nccl_comm *comm);
 
-/* ---- nccl_work.c: the way of a call to the stream ---- */
+/* ---- nccl_work.c: from a call to the stream ---- */
 
 struct lull_nccl_call {
     enum nccl_function function;

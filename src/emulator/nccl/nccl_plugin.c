@@ -26,7 +26,7 @@ static struct {
     _Atomic int mask;
 } plugin = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- what is emulated ---- */
+/* ---- emulated versions ---- */
 
 static struct {
     pthread_once_t once;
@@ -383,7 +383,7 @@ static void fill_p2p_v4(const struct lull_nccl_report *event, struct nccl_descri
     out->p2p.datatype = datatype_names[task->datatype];
     out->p2p.count = task->count;
     out->p2p.peer = task->peer;
-    /* Newer NCCL does not write this field for old plugins, so they find what happens to be there.
+    /* Newer NCCL does not write this field for old plugins, so they read an undefined value.
      */
     out->p2p.channels = plugin.version == 4 && nccl_version() >= 22800 ? 0xa5 : task->channels;
     if (plugin.version >= 5)

@@ -18,7 +18,7 @@
 
 enum { LONGEST_WAIT_S = 5, LOST_START_EVERY = 8, LOST_STOP_EVERY = 16, EARLY_STOP_EVERY = 4 };
 
-/* ---- lives of communicators and works ---- */
+/* ---- lifetimes of communicators and works ---- */
 
 void nccl_comm_release(struct lull_nccl_comm *comm)
 {
@@ -39,8 +39,8 @@ void nccl_work_release(struct lull_nccl_work *work)
 
 /* ---- one kernel ---- */
 
-/* Returns whether a fault strikes this work. Faults go by the number of the work, so that runs
- * repeat. */
+/* Returns whether a fault affects this work. The number of the
+ * work decides, so that runs are reproducible. */
 static bool is_every(const struct lull_nccl_work *work, enum nccl_fault fault, uint64_t every)
 {
     return (nccl_faults() & fault) && work->number % every == 0;

@@ -30,8 +30,7 @@ static _Thread_local struct {
     struct lull_nccl_work **last;
     struct pending_init *inits;
     void *group_api; /* its GroupApi event; NULL: not reported to the plugin */
-    void *
-        coll_api; /* the last CollApi event; NCCL 2.28 to 2.31 never forgets it, which is a fault */
+    void *coll_api;  /* the last CollApi event; NCCL 2.28 to 2.31 never clears it, which is a bug */
     int error;
 } group;
 
@@ -63,7 +62,7 @@ static void on_ended(void *context, int64_t gpu_ns)
     nccl_work_release(work);
 }
 
-/* Runs a work that no player takes: it begins and ends now. */
+/* Runs a work without a player: it begins and ends now. */
 static void run_at_once(struct lull_nccl_work *work)
 {
     struct timespec now;

@@ -251,7 +251,7 @@ NVML_EXPORT(nvmlDeviceResetApplicationsClocks, nvmlDevice_t device)
     return lull_node_call(gpu->node, gpu->index, application_api_factor, apply_application, &none);
 }
 
-/* ---- memory clocks: locking them does nothing, since no measurement says what it does ---- */
+/* ---- memory clocks: locks have no effect, because none has been measured ---- */
 
 /* A deferred lock succeeds and would take effect at a driver reload; live ones are not emulated. */
 NVML_EXPORT(nvmlDeviceSetMemoryLockedClocks, nvmlDevice_t device, unsigned min_mhz,

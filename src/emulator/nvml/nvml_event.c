@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "emulator/nvml/nvml_library.h"
 
-/* A wait looks this often for events, which other processes may cause. */
+/* A wait polls this often for events, because other processes may cause them. */
 #define LOOK_PERIOD_NS (10 * LULL_NS_PER_MS)
 
 enum { KNOWN_EVENTS = 0x1f };
@@ -123,7 +123,7 @@ static bool nvml_event_take(struct nvml_event_set *set, nvmlDevice_t gpu,
     return false;
 }
 
-/* Looks at every registered GPU. An event of a GPU that is lost comes before the loss. */
+/* Checks every registered GPU. An event of a GPU that is lost comes before the loss. */
 static int nvml_event_poll(struct nvml_event_set *set, struct nvml_event *event_out)
 {
     int code = NVML_TIMEOUT;

@@ -117,7 +117,7 @@ int nvml_visit(const struct lull_nvml_gpu *gpu)
 {
     if (!lull_node_visit(gpu->node, gpu->index))
         return NVML_GPU_IS_LOST;
-    return nvml_ready(); /* the visit may have started a reload of the driver */
+    return nvml_ready(); /* this call may have started a reload of the driver */
 }
 
 int nvml_enter(nvmlDevice_t device, const void *output, const struct lull_nvml_gpu **gpu_out)

@@ -152,7 +152,7 @@ NVML_EXPORT(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, int level, un
     for (uint32_t i = 0; i < nvml_gpu_count(); i++)
         if (nvml_gpu_at(i) != device && common_level(gpu, nvml_gpu_at(i)) == level)
             found[length++] = nvml_gpu_at(i);
-    if (*count == 0) { /* unlike the other lists, this one answers its size with success */
+    if (*count == 0) { /* unlike the other lists, this one returns success with its size */
         *count = length;
         return NVML_SUCCESS;
     }
@@ -207,7 +207,7 @@ NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, u
 NVML_EXPORT(nvmlDeviceGetNumaNodeId, nvmlDevice_t device, unsigned *node_out)
 {
     NVML_ENTER(nvml_enter(device, node_out, &gpu));
-    return NVML_NOT_SUPPORTED; /* on x86 hosts the GPU's memory is no node of its own */
+    return NVML_NOT_SUPPORTED; /* on x86 hosts the GPU's memory is not a NUMA node */
 }
 
 /* ---- partitions: supported by some models, switched on by a fault alone ---- */

@@ -11,11 +11,11 @@
 /* Integrates the state up to time_ns; there must be no event in between. */
 void lull_physics_fold(struct lull_physics *gpu, int64_t time_ns);
 
-/* Works out clock, rates, power and next event after any change at folded_ns. */
+/* Computes clock, rates, power and next event after any change at folded_ns. */
 void lull_physics_update(struct lull_physics *gpu);
 
-/* Works out the next event where no rate has changed since the last update, which was at the same
- * time. */
+/* Computes the next event if no rate has changed since the last
+ * update, which was at the same time. */
 void lull_physics_foresee(struct lull_physics *gpu);
 
 /* The highest clock that power and heat allow at folded_ns, whatever has been locked. */
@@ -30,10 +30,10 @@ bool lull_physics_has_kernel(const struct lull_physics *gpu);
 /* Ends kernels and transfers that are finished and starts the next ones. */
 void lull_physics_finish_work(struct lull_physics *gpu);
 
-/* Works out speeds and end times of kernels and transfers at the present clock. */
+/* Computes speeds and end times of kernels and transfers at the present clock. */
 void lull_physics_update_work(struct lull_physics *gpu);
 
-/* Finds out when work will begin or end at these rates. */
+/* Computes when work will begin or end at these rates. */
 void lull_physics_foresee_work(struct lull_physics *gpu);
 
 /* The settled power of the present load at a clock, with unit factor and plateau. */

@@ -10,7 +10,7 @@
 
 _Static_assert(LULL_PHYSICS_KERNELS <= 32, "the active work of a context is a set of 32 bits");
 
-/* ---- which work there is ---- */
+/* ---- sets of work ---- */
 
 /* Takes the lowest place out of a set that is not empty. */
 static uint32_t take_first(uint32_t *places)
@@ -210,7 +210,7 @@ static double transfer_speed(const struct lull_physics *gpu,
                                        model->sm_max_mhz);
 }
 
-/* Returns what a compute kernel does at the present clock, by itself. */
+/* Returns time and power of a compute kernel alone at the present clock. */
 static const struct lull_physics_rate *rate_of(struct lull_physics *gpu,
                                                const struct lull_gpu_profile *profile)
 {
@@ -413,8 +413,8 @@ static uint32_t last_of_stream(const struct lull_physics_context *context, uint3
     return last;
 }
 
-/* Lets the work at a place wait for that at another, which has not ended. Work that is not there
- * will not end either: then it waits for itself, forever. */
+/* Makes the work at a place wait for the unfinished work at another place.
+ * A missing place never ends; the work then waits for itself, forever. */
 static void kernel_queue_await(struct lull_physics_context *context, uint32_t place, uint32_t other)
 {
     if (other == LULL_PHYSICS_KERNELS)
@@ -436,8 +436,8 @@ static void begin_after(struct lull_physics_context *context, uint32_t place, ui
         context->kernels[place].after |= bit_of(other);
 }
 
-/* Gives it all that it waits for. Work of one stream ends in order, so what is behind the last of
- * them is behind all. */
+/* Records all dependencies of the work. Work of one stream ends
+ * in order, so a dependency on the last of them covers all. */
 static void await_all(struct lull_physics_context *context, uint32_t place,
                       const struct lull_physics_work *work)
 {
@@ -493,7 +493,7 @@ bool lull_physics_enqueue(struct lull_physics *gpu, int index, const struct lull
 
     if (context->is_live && context->count == LULL_PHYSICS_KERNELS)
         return false;
-    if (!context->is_live) /* closed behind the caller's back: its process was taken for dead */
+    if (!context->is_live) /* the node has closed the context, because its process seemed dead */
         return true;
     lull_physics_fold(gpu, gpu->now_ns);
     fill_place(gpu, context, take_place(context), work);
@@ -577,7 +577,7 @@ void lull_physics_transfer_end(struct lull_physics *gpu, int index)
     lull_physics_update(gpu);
 }
 
-/* ---- estimates for those who wait ---- */
+/* ---- estimates for waiting threads ---- */
 
 /* The kernel of a context that runs; NULL: none does. */
 static const struct lull_physics_kernel *running_kernel(const struct lull_physics_context *context)

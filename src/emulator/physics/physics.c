@@ -34,7 +34,7 @@ static const double peak_limit_ratio = 1.25;
 
 static int64_t control_period_ns(const struct lull_physics *gpu)
 {
-    /* The limiter of Volta is taken to be faster than later ones, which is a guess. */
+    /* The limiter of Volta is assumed to be faster than later ones; this is a guess. */
     return lull_ns_from_ms(fmin(gpu->model.power_refresh_ms, THERMAL_TICK_MS));
 }
 
@@ -157,7 +157,7 @@ static void update_clock(struct lull_physics *gpu)
     gpu->reasons = current_reasons(gpu);
 }
 
-/* The true power at which the board's own sensor, by which the limiter goes, shows the limit. */
+/* The true power at which the board's sensor, which the limiter uses, reads the limit. */
 static double true_limit_w(const struct lull_physics *gpu)
 {
     return gpu->limit_w / gpu->gain_ratio;
@@ -287,7 +287,7 @@ static void control_power(struct lull_physics *gpu, double mean_w)
     if (fabs(error) < deadband || (!is_capped && mean_w <= true_limit_w(gpu)) ||
         gpu->hw_until_ns > gpu->folded_ns)
         return;
-    /* Starting from a ceiling far above the clock in use, it would take long until the limit acts.
+    /* Starting from a ceiling far above the clock in use, the limit would take long to act.
      */
     const double from_mhz =
         error < 0 && gpu->context_count > 0 ? fmin(gpu->cap_mhz, gpu->mhz) : gpu->cap_mhz;

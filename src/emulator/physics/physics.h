@@ -49,7 +49,7 @@ struct lull_clock_setting {
     uint32_t application_step;
 };
 
-/* Stands for the number of a work where there is none to wait for. */
+/* Means "no work" where the number of a work is expected. */
 #define LULL_PHYSICS_NO_WORK UINT64_MAX
 
 /* A compute or communication kernel, as passed to lull_physics_enqueue(). */
@@ -59,8 +59,8 @@ struct lull_physics_work {
     uint32_t further_count;
     uint64_t further[LULL_PHYSICS_FURTHER]; /* more numbers like these */
     int64_t delay_ns; /* it begins at least this long after all of those have ended, >= 0 */
-    /* It begins no earlier than this. For earlier work that has ended already, the caller adds the
-     * delay to its end and sets this instead of `after`. */
+    /* It begins no earlier than this. For earlier work that has already ended, the caller sets this
+     * to its end plus the delay, instead of `after`. */
     int64_t earliest_ns;
     double duration_s; /* at fmax; for communication, from the time at which it is released */
     bool is_transfer; /* true: communication, with link_gbs to is_held; false: compute, with profile
@@ -189,8 +189,8 @@ struct lull_physics {
     double plateau_ratio;
     int64_t plateau_ns;
 
-    uint64_t
-        work_events; /* number of starts and ends so far; if it is unchanged there is no news */
+    uint64_t work_events; /* number of starts and ends so far; if it is unchanged, nothing has begun
+                             or ended */
     int64_t work_change_ns;        /* when the next of them is due at the present rates */
     struct lull_physics_rate rate; /* of the last compute kernel */
     uint32_t context_count;
@@ -262,9 +262,10 @@ void lull_physics_transfer_begin(struct lull_physics *gpu, int context, double b
 void lull_physics_transfer_end(struct lull_physics *gpu, int context);
 
 /*
- * Estimates, at the present rates, when the queue of launched kernels will be empty, when it will
- * have room for one more, and when this share of the transfer will have been moved; now if that is
- * so already. An estimate holds until lull_physics_rate_change_ns().
+ * Estimates, at the present rates, when the queue of launched kernels will be
+ * empty, when it will have room for one more, and when this share of the transfer
+ * will have been moved. The present time is returned if that is already the case. An estimate holds
+ * until lull_physics_rate_change_ns().
  */
 int64_t lull_physics_queue_end_ns(const struct lull_physics *gpu, int context);
 int64_t lull_physics_queue_room_ns(const struct lull_physics *gpu, int context);

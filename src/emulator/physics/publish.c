@@ -106,7 +106,7 @@ uint32_t lull_physics_published_mw(const struct lull_physics *gpu,
     if (gpu->seed != 0) {
         const uint64_t bits = lull_noise_mix(gpu->seed ^ (uint64_t)meter->next_ns);
 
-        /* The white noise of a reading is 0.4 %, set after traces of an H200. */
+        /* The white noise of a reading is 0.4 %, as in traces of an H200. */
         noise = 0.004 * lull_noise_normal_of(bits);
     }
     return (uint32_t)(meter->published_w * gpu->gain_ratio * (1.0 + noise) * 1e3);

@@ -26,7 +26,7 @@ struct lull_play_enqueue {
     uint64_t next;            /* number of the next operation to enqueue */
     uint64_t reported_events; /* number of the GPU's reported events; the GPU counts them too */
     const char *profile_name; /* of the last compute operation, */
-    const struct lull_gpu_profile *profile; /* and what the GPU's model has of that name */
+    const struct lull_gpu_profile *profile; /* and the GPU model's profile of that name */
     /* The operations on the queue whose end has not been reported, by their places on it. */
     uint32_t pending;
     uint32_t begun; /* of these, those whose start has been reported */
@@ -217,7 +217,7 @@ static struct lull_physics_work work_of(struct lull_play_enqueue *feed,
     return work;
 }
 
-/* The next operation has got a place on the queue. */
+/* Records that the next operation has a place on the queue. */
 static void note_pending(struct lull_play_enqueue *feed, const struct lull_physics *gpu,
                          int context)
 {

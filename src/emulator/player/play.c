@@ -163,7 +163,7 @@ static int play_check_rank(const struct lull_play *play, uint32_t rank, struct l
     return 0;
 }
 
-/* ---- what lull_play_finish() works out ---- */
+/* ---- what lull_play_finish() derives ---- */
 
 /* The set of ranks that take part in an operation, one bit each: two for a send or receive, all of
  * the communicator for a collective, and the rank alone for compute. */
@@ -190,8 +190,8 @@ static uint32_t play_collective_of(const struct lull_play *play, uint32_t rank,
 }
 
 /* Gives each operation its meeting. All operations of one meeting must be on one stream; otherwise
- * the order in which a rank comes would be open, and so which operations of the ranks belong
- * together. */
+ * the order of a rank's arrivals would be undefined, and with it which operations of the ranks
+ * belong together. */
 static int play_find_collectives(struct lull_play *play, uint32_t rank, uint32_t *visits,
                                  struct lull_error *err)
 {
@@ -249,7 +249,7 @@ static void count_steps(struct lull_play_rank *rank)
     }
 }
 
-/* Ranks that meet must come equally often, otherwise one would wait forever. */
+/* Ranks that meet must do so equally often, otherwise one would wait forever. */
 static int check_collective(const struct lull_play *play, uint32_t collective,
                             uint32_t visits[][LULL_PLAY_COLLECTIVES], struct lull_error *err)
 {

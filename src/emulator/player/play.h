@@ -114,7 +114,8 @@ struct lull_play {
     double lead_ms;      /* how far the host runs ahead of its GPU, > 0; by default 3 */
     double jitter_ratio; /* spread of each rank's computation over the periods; by default 0 */
     uint64_t seed;       /* seed of that spread */
-    bool is_recorded;    /* durations include what overlap cost, so it must not cost again */
+    bool is_recorded;    /* durations already include the cost of overlap, so it must not be added
+                            again */
     char product[64];    /* name of the GPU that was recorded; "" unknown */
     struct lull_play_straggler straggler;
     /* Set by lull_play_finish(). */
@@ -139,8 +140,8 @@ int lull_play_add(struct lull_play *play, uint32_t rank, const struct lull_play_
                   struct lull_error *err);
 
 /*
- * Checks everything and works out who meets whom; the play may then be played and no longer
- * changed. Errors: -EINVAL, the text names rank and operation.
+ * Checks the play and derives its meetings. Afterwards it can be played but not changed. Errors:
+ * -EINVAL, the text names rank and operation.
  */
 int lull_play_finish(struct lull_play *play, struct lull_error *err);
 

@@ -23,11 +23,11 @@
 enum {
     CALLS_AHEAD = 1024, /* the host runs ahead about as many launches as a real driver accepts */
     WORKS_PER_CALL = 8,
-    EVENTS_AT_ONCE = 4 * LULL_PHYSICS_KERNELS, /* more than can happen between two looks */
+    EVENTS_AT_ONCE = 4 * LULL_PHYSICS_KERNELS, /* more than can happen between two polls */
     POLL_MS = 1,
 };
 
-/* What the emulated libraries put on a stream while the call of one operation is made. */
+/* The work that the emulated libraries put on a stream during the call of one operation. */
 struct call {
     uint32_t count;
     struct {
@@ -60,7 +60,7 @@ struct play_rank {
     uint64_t ended; /* all operations below this number have ended */
     struct lull_error host_error;
 
-    /* What the GPU thread counts; no other thread touches it. */
+    /* Counters of the GPU thread; no other thread accesses them. */
     int64_t first_ns;
     int64_t step_ns;
     int64_t last_ns;
@@ -72,8 +72,8 @@ struct play_rank {
 
 /* ---- the host ---- */
 
-/* The call that this thread is making. Within it the libraries call play_rank_enqueue(), which has
- * no other way to know the operation. */
+/* The call that this thread is making. Within it the libraries call play_rank_enqueue(), which
+ * cannot learn the operation otherwise. */
 static _Thread_local struct call *current_call;
 
 static int play_rank_enqueue(struct lull_stream *stream, const struct lull_stream_work *work)
@@ -148,7 +148,7 @@ static void *run_host(void *argument)
     return NULL;
 }
 
-/* ---- the GPU: what it reports ---- */
+/* ---- the GPU: reports ---- */
 
 static int64_t gpu_time_ns(const struct play_rank *rank, int64_t virtual_ns)
 {
@@ -230,7 +230,7 @@ static void play_rank_meet(struct play_rank *rank, const struct lull_play_event 
     }
 }
 
-/* ---- the GPU: what it counts ---- */
+/* ---- the GPU: counters ---- */
 
 static void end_step(struct play_rank *rank, int64_t end_ns)
 {
@@ -469,7 +469,8 @@ static int play_rank_run(struct play_rank *rank, struct lull_error *err)
     double begin_j;
     int result;
 
-    /* All ranks begin together. If one fails, the parent notices and ends those that wait here. */
+    /* All ranks begin together. If one fails, the parent notices and ends the others, which wait
+     * here. */
     atomic_fetch_add(&rank->part->shared->ready, 1);
     while (atomic_load(&rank->part->shared->ready) < rank->part->play->rank_count)
         lull_sleep_until_ns(lull_now_ns() + POLL_MS * LULL_NS_PER_MS);

@@ -26,8 +26,8 @@ struct lull_play_part {
     const struct lull_play *play;
     uint32_t rank;
     uint64_t periods;
-    /* For each operation of the rank, how many operations before it lies the one that must have
-     * started before the host enqueues it; 0: it need not wait. */
+    /* For each operation of the rank, the distance back to the operation that
+     * must have started before the host enqueues it; 0: it need not wait. */
     const uint32_t *gates;
     struct lull_play_shared *shared;
     void *collectives;

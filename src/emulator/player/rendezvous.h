@@ -15,7 +15,7 @@
 
 #include "emulator/player/play.h"
 
-/* Who may continue, and from when: the work numbers of all ranks that have met. */
+/* The ranks that may continue, and from when: the work numbers of all ranks that have met. */
 struct lull_play_release {
     int64_t at_ns; /* the virtual time at which the last of them began */
     uint32_t count;

@@ -66,8 +66,8 @@ static uint32_t find_gate(const int64_t *latest_ns, uint32_t count, int64_t peri
 static uint32_t *find_gates(const struct lull_play *play, uint32_t rank,
                             const struct lull_play_span *spans, int64_t period_ns)
 {
-    /* With a shorter lead the delays of the machine's scheduler would appear in the times of the
-     * play; chosen on the build machine. */
+    /* With a shorter lead, delays of the machine's scheduler would
+     * appear in the play's times. Chosen on the build machine. */
     const double min_lead_ms = 2.0;
     const struct lull_play_rank *ops = &play->ranks[rank];
     int64_t *latest_ns = calloc(ops->count, sizeof(latest_ns[0]));

@@ -15,7 +15,7 @@
 
 #include "emulator/player/play.h"
 
-/* What one rank's GPU really did. */
+/* The true values of one rank's GPU. */
 struct lull_play_outcome {
     uint64_t iterations;
     double iteration_mean_ms; /* in virtual time, as all times here */

@@ -174,7 +174,7 @@ int lull_play_sim_run(struct lull_play_sim *sim, const struct lull_play_observer
     }
 }
 
-/* ---- what a period looks like ---- */
+/* ---- recording a period ---- */
 
 struct recorder {
     const struct lull_play *play;

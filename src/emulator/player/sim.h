@@ -10,7 +10,7 @@
 
 struct lull_play_sim; /* opaque */
 
-/* An observer, who may also ask the GPUs for clocks. Either function may be NULL. */
+/* An observer, which may also request clocks from the GPUs. Either function may be NULL. */
 struct lull_play_observer {
     /* Called with each event of a rank when all GPUs have been advanced to its time. */
     void (*event)(void *context, uint32_t rank, const struct lull_play_event *event);
@@ -47,7 +47,7 @@ struct lull_play_span {
 };
 
 /*
- * What a settled period looks like with each rank at its step of the clock list: spans_out[rank] is
+ * Records a settled period with each rank at its step of the clock list: spans_out[rank] is
  * an array of the rank's operations, which the caller frees; *period_ns_out its length. Errors:
  * -EDEADLK; -ENOMEM.
  */

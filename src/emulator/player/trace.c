@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-/* What becomes one operation: several compute kernels in a row, or one communication kernel. */
+/* The kernels of one operation: several compute kernels in a row, or one communication kernel. */
 struct trace_run {
     struct lull_play_kernel first; /* its end_ns is that of the run, its stream that of the play */
     uint32_t kernels;
@@ -48,12 +48,12 @@ static int choose_stream(struct trace_run *run, uint32_t *recorded, int64_t *fre
 
 /* ---- computation between communication ---- */
 
-/* Times at which computation is cut, so that what has ended before communication begins, and what
- * begins after communication has ended, are operations of their own. */
+/* Times at which computation is cut, so that computation before the begin of
+ * a communication and computation after its end are separate operations. */
 struct cuts {
     int64_t *times_ns; /* ascending */
     size_t count;
-    size_t next; /* the first one after the time that was looked at last */
+    size_t next; /* the first one after the time of the last query */
 };
 
 static int play_trace_compare_times(const void *a, const void *b)
@@ -145,8 +145,8 @@ static void play_trace_begin_compute(struct merger *merger, const struct lull_pl
     merger->cut_ns = cut_after(merger->cuts, kernel->begin_ns);
 }
 
-/* Adds a compute kernel to the last run, as far as that goes, and the rest of it to runs of its
- * own. */
+/* Adds a compute kernel to the last run up to the next cut, and
+ * the rest of it to further runs. */
 static void play_trace_add_compute(struct merger *merger, const struct lull_play_kernel *kernel)
 {
     struct lull_play_kernel rest = *kernel;
@@ -186,7 +186,7 @@ static size_t play_trace_merge(const struct lull_play_kernel *kernels, size_t co
         else
             play_trace_add_compute(&merger, &kernels[i]);
     }
-    /* What is left of a kernel after a cut may begin after communication that was found before. */
+    /* The part of a kernel after a cut may begin after communication that was found earlier. */
     qsort(runs, merger.count, sizeof(runs[0]), play_trace_compare_begins);
     return merger.count;
 }
@@ -231,8 +231,8 @@ static struct lull_play_op play_trace_op_of(const struct trace_run *run,
     const double mean_gbs = (double)first->bytes /
                             (double)(first->end_ns - first->begin_ns); /* bytes per ns are GB/s */
 
-    if (first->bytes > 0 &&
-        mean_gbs < op.link_gbs) /* it cannot have moved more; in the rest of the time it waited */
+    if (first->bytes > 0 && mean_gbs < op.link_gbs) /* the link cannot have moved more; the kernel
+                                                       waited for the rest of the time */
         op.link_gbs = mean_gbs;
     if (first->launch_ns >= 0 && first->launch_ns < first->begin_ns)
         op.lead_ms = play_trace_ms_between(first->launch_ns, first->begin_ns);
@@ -267,10 +267,11 @@ static int play_trace_add_dependency(struct lull_play_op *op, size_t index)
 }
 
 /*
- * Lets an operation depend on all that had ended before it began, whatever its stream: on those
- * directly after whose end none of the others began. latest_ns is the latest begin of those that
- * had ended; shift is added to the indices. Those that remain run side by side, so there are no
- * more of them than streams.
+ * Makes an operation depend on all operations that had ended before it began,
+ * whatever their stream. Only those are listed after whose end none of the others
+ * began. latest_ns is the latest begin of those that
+ * had ended; shift is added to the indices. The listed ones run concurrently, so there are no more
+ * of them than streams.
  */
 static int depend_on_ended(struct lull_play_op *op, const struct end *ends, size_t ended,
                            int64_t latest_ns, size_t shift)
@@ -281,7 +282,8 @@ static int depend_on_ended(struct lull_play_op *op, const struct end *ends, size
     return 0;
 }
 
-/* Adds the operations. What had ended before one began is before it at any clock. */
+/* Adds the operations. An operation that had ended before another began precedes it at every clock.
+ */
 static int add_runs(struct lull_play *play, uint32_t rank, const struct trace_run *runs,
                     size_t count, struct end *ends, const struct lull_play_trace_options *options,
                     struct lull_error *err)

@@ -163,8 +163,8 @@ static void batch_attempt_take_value(void *context, struct lull_metric_value rea
     const bool is_ratio = read.is_percent && options->target <= 1.0;
     const double value = is_ratio ? read.number / 100.0 : read.number;
 
-    /* Epochs beyond the limit do not count. Output of a run that is being stopped for its cost
-     * does. */
+    /* Epochs beyond the limit do not count. Output of a run that is
+     * being stopped because of its cost does count. */
     if (attempt->has_reached || (attempt->is_stopping && attempt->why == LULL_BATCH_END_EPOCHS))
         return;
     attempt->progress.metric = value;
@@ -178,7 +178,7 @@ static void batch_attempt_take_value(void *context, struct lull_metric_value rea
 
 /* ---- output -------------------------------------------------------------------------------- */
 
-/* Writes all of it. False: no process reads it any more. */
+/* Writes all bytes. False: no process reads the output any more. */
 static bool batch_attempt_write_all(int to, const char *data, size_t size)
 {
     while (size > 0) {
@@ -310,8 +310,9 @@ static int batch_attempt_watch(struct attempt *attempt)
         }
     }
     batch_attempt_measure(attempt);
-    /* Processes that it has left would continue to draw power. Its group's number is certain until
-     * it is reaped. */
+    /* Processes that the command left behind would continue to draw
+     * power. Its process group id stays valid until the command is
+     * reaped. */
     if (attempt->is_stopping)
         lull_child_signal_group(&attempt->child, SIGKILL);
     lull_child_reap(&attempt->child, true, &status);

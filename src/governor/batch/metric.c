@@ -126,7 +126,7 @@ int lull_metric_create(const char *pattern, struct lull_metric **metric_out, str
         free(metric);
         return lull_error_set(err, -EINVAL, "%.80s: %s", pattern, text);
     }
-    /* With several groups it would be unclear which of them is the number. */
+    /* With several groups it would be unclear which one is the number. */
     groups = metric->pattern.re_nsub;
     if (groups != 1) {
         lull_metric_destroy(metric);

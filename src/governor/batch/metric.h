@@ -25,7 +25,7 @@ void lull_metric_destroy(struct lull_metric *metric);
 
 enum { LULL_METRIC_UNREAD_BYTES = 40 };
 
-/* One source of lines; all zero is a new one. Lines end with a newline or a carriage return. */
+/* One source of lines; zero-initialised is new. Lines end with a newline or a carriage return. */
 struct lull_metric_stream {
     size_t used;
     char line[LULL_METRIC_LINE_BYTES];

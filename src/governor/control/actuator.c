@@ -34,7 +34,7 @@ struct lull_actuator {
     uint64_t leased;      /* a bit per slot */
     uint64_t partitioned; /* a bit per GPU of this process: MIG is on */
     bool has_lost;        /* lulld has taken a lease back */
-    bool is_forbidden;    /* because it may not be had any more */
+    bool is_forbidden;    /* because the GPU must not be leased any more */
 
     struct lull_client *client; /* daemon */
     int64_t heartbeat_ns;       /* interval of lease renewals, as requested by lulld */
@@ -117,9 +117,10 @@ int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **ac
     return 0;
 }
 
-/* --- local: this process is the privileged one --- */
+/* --- local: this process drives the devices --- */
 
-/* A job is also managed without a keeper: the next start undoes what a killed run leaves. */
+/* A job is managed even without a keeper: the next start restores GPUs that a killed run left
+ * lowered. */
 static void actuator_start_keeper(struct lull_actuator *actuator, const char *runtime_dir)
 {
     struct lull_error error;
@@ -154,7 +155,8 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
 
     if (result < 0)
         return result;
-    /* Undoes what a killed run has left. A failure affects one GPU and has been logged. */
+    /* Restores the GPUs that a killed run left lowered. A failure affects one GPU and has been
+     * logged. */
     lull_restore_all(actuator->devices, actuator->journal, &report, NULL);
     actuator_find_partitions(actuator);
     result = lull_command_table_create(&actuator->table, err);
@@ -398,7 +400,8 @@ int lull_actuator_close(struct lull_actuator *actuator)
         release_daemon(actuator);
     if (actuator->writer != NULL)
         result = lull_writer_stop(actuator->writer, RESTORE_MS * LULL_NS_PER_MS);
-    /* A writer that is stuck in the driver still uses what it borrows, so free nothing. */
+    /* A writer that hangs in the driver still uses the memory that it borrows, so nothing is freed.
+     */
     if (result == -EINPROGRESS)
         return result;
     lull_keeper_stop(actuator->keeper, result == 0);

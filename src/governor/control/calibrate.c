@@ -30,7 +30,7 @@ struct session {
     struct lull_calibration_record *records;
     struct lull_calibrate_outcome *outcomes;
     bool is_idle[LULL_DEVICE_MAX_GPUS]; /* as was seen last */
-    bool is_over;                       /* nothing can be measured any more */
+    bool is_over;                       /* no further measurement is possible */
     struct lull_actuator *actuator;
     struct lull_child load;
     bool has_load;
@@ -71,7 +71,7 @@ static void stop_load(struct session *session)
     }
 }
 
-/* ---- the state of things ----------------------------------------------------------------- */
+/* ---- busy and idle GPUs ------------------------------------------------------------------ */
 
 /* A GPU counts as busy unless the driver reports that it is idle. */
 static bool calibration_is_busy(struct session *session, uint32_t gpu)
@@ -86,7 +86,7 @@ static bool calibration_is_busy(struct session *session, uint32_t gpu)
                                                   : (reading.valid & LULL_READING_UTILIZATION) == 0;
 }
 
-/* ---- GPUs that are left out -------------------------------------------------------------- */
+/* ---- skipped GPUs ------------------------------------------------------------------------ */
 
 static bool calibration_is_in(const struct session *session, uint32_t index)
 {
@@ -386,7 +386,7 @@ static int measure_together(struct session *session, struct lull_error *err)
     return 0;
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- the measurement --------------------------------------------------------------------- */
 
 /* Spreads the targets evenly over the list of clocks, because a descent steps through that list. */
 static void calibration_describe(struct session *session, uint32_t index)

@@ -21,7 +21,7 @@ static const char *const direction_names[LULL_DIRECTION_COUNT] = {"down", "up"};
 
 enum { FORMAT_VERSION = 1, MAX_BYTES = 1 << 20, MAX_MHZ = 100000, MAX_MS = 600000, MAX_GPUS = 64 };
 
-/* ---- what a record says ------------------------------------------------------------------ */
+/* ---- contents of a record ---------------------------------------------------------------- */
 
 /* Negative values (a clock that never settled) are left out. */
 static double calibration_file_quantile(const double *values, uint32_t count, double p)
@@ -74,7 +74,7 @@ void lull_calibration_merge(struct lull_calibration_record *into,
 void lull_calibration_apply(const struct lull_calibration_record *record,
                             struct lull_switch_cost *cost)
 {
-    /* Round by round, so that the window of the cost ends up with all targets in it. */
+    /* Round by round, so that the window of the cost contains all targets at the end. */
     for (uint32_t round = 0; round < LULL_CALIBRATION_SWITCHES; round++)
         for (uint32_t i = 0; i < record->target_count; i++)
             for (int k = 0; k < LULL_DIRECTION_COUNT; k++) {

@@ -76,7 +76,7 @@ struct lull_governed_gpu {
     struct lull_device_processes list;
     int64_t section_begin_ns;
     uint32_t depth; /* how many calls of the rank are nested now */
-    /* What follows is NULL unless the rank communicates on the GPU. */
+    /* The members below are NULL unless the rank communicates on the GPU. */
     struct lull_gap_map *gaps;     /* the gaps between its kernels */
     struct lull_track *enqueueing; /* its iterations, by what its host enqueues */
 };
@@ -105,7 +105,7 @@ struct lull_control {
     bool is_certain;                          /* the driver has no other GPU than the first */
     int64_t listed_ns;                        /* when the driver listed processes last; 0: never */
     bool is_released[LULL_JOB_MAX_PROCESSES]; /* slot of that process; guarded by the lock */
-    uint32_t next_release;                    /* the slot that is looked at next, and... */
+    uint32_t next_release;                    /* the slot that is examined next, and... */
     int64_t release_ns;                       /* ...not before */
     uint32_t gpu_count;
     struct lull_governed_gpu gpus[LULL_CONTROLLER_MAX_GPUS];

@@ -24,7 +24,7 @@ enum { WITHOUT_EFFECT_MAX = 5, STRANGE_MIN = 3 };
 /* This many consecutive refusals are not temporary: the writer has retried each several times. */
 enum { REFUSED_MIN = 3 };
 
-/* Notes whether the driver has refused a request for a reason that may pass. */
+/* Records whether the driver has refused a request for a temporary reason. */
 static void note_refusal(struct lull_driver_watch *watch, const struct lull_switch_result *result)
 {
     const bool is_refused =
@@ -58,7 +58,7 @@ void lull_driver_watch_take_result(struct lull_driver_watch *watch,
     if (result->settle_ns == LULL_SETTLE_NOT_APPLIED) {
         watch->without_effect++;
         watch->in_vain++;
-    } else if (result->sm_mhz != 0) { /* the highest clock may have been there all the time */
+    } else if (result->sm_mhz != 0) { /* the clock may have been at its highest all the time */
         watch->in_vain = 0;
     }
 }

@@ -67,7 +67,8 @@ bool lull_driver_watch_is_refused(const struct lull_driver_watch *watch);
  * managed. */
 bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch);
 
-/* Describes the problem for people. Returns false, with an empty text, if there is none. */
+/* Describes the problem in a message for users. Returns false, with an empty text, if there is
+ * none. */
 bool lull_driver_watch_describe(const struct lull_driver_watch *watch, char *text, size_t size);
 
 #endif

@@ -105,8 +105,8 @@ static void take_user_section(struct lull_control *control, uint32_t index,
 }
 
 /*
- * Other threads' sections run beside the one that computes: they expose nothing. Nor do the host's
- * own where communication and computation run on the GPU.
+ * Sections of other threads run beside the computing thread, so they expose no waiting.
+ * Neither do the host's own sections if communication and computation run on the GPU.
  */
 static void take_host_event(struct lull_control *control, uint32_t index,
                             const struct lull_event *event)
@@ -246,7 +246,7 @@ static void section_decider_take_event(void *state, uint32_t index, const struct
     bool is_of_device;
 
     if (event->kind >= sizeof(kinds) / sizeof(kinds[0]))
-        return; /* no kind that this version knows */
+        return; /* a kind that this version does not know */
     is_of_device = kinds[event->kind].is_of_device;
     if (is_of_device && !become_device(control, gpu))
         return;
@@ -260,7 +260,7 @@ static void section_decider_take_event(void *state, uint32_t index, const struct
     }
 }
 
-/* ---- the rest goes to the controller as it is -------------------------------------------- */
+/* ---- functions passed to the controller unchanged --------------------------------------- */
 
 static void section_decider_take_exit(void *state, uint32_t index)
 {

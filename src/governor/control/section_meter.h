@@ -48,13 +48,14 @@ struct lull_section_meter {
     struct lull_metered_sections sections[LULL_LIVE_SECTION_COUNT];
 };
 
-/* Starts a section, or ends the innermost one. A time before the last one is replaced by it.
+/* Starts a section, or ends the innermost one. A time before the last one is replaced by the last
+ * one.
  */
 void lull_section_meter_begin(struct lull_section_meter *meter, int64_t time_ns,
                               const struct lull_metered_section *section);
 void lull_section_meter_end(struct lull_section_meter *meter, int64_t time_ns);
 
-/* The rank has gone; the totals of its sections stay. */
+/* Notes that the rank has ended; the totals of its sections stay. */
 void lull_section_meter_leave(struct lull_section_meter *meter, int64_t time_ns);
 
 /* The GPU's power was read at that time, W. */

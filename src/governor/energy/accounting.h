@@ -53,7 +53,7 @@ struct lull_accounting_gpu {
 struct lull_accounting_row {
     char name[LULL_JOB_NAME_BYTES];
     uint64_t count;      /* windows that were closed */
-    uint64_t unmeasured; /* windows whose energy is not known; they are not in the sums */
+    uint64_t unmeasured; /* windows whose energy is not known; the sums exclude them */
     struct lull_energy_sum all;
     struct lull_energy_sum *gpus; /* per GPU of the job, in its order */
 };
@@ -94,7 +94,7 @@ void lull_accounting_enter(struct lull_accounting *accounting);
 /* Ends the pass at that time and settles everything; the last readings have been taken. */
 void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns);
 
-/* The energy of a GPU since the start of the pass, as far as it is settled. */
+/* The energy of a GPU since the start of the pass, as far as later readings cannot change it. */
 struct lull_accounting_so_far {
     bool is_known;
     double energy_j;
@@ -124,7 +124,7 @@ uint32_t lull_accounting_row_count(const struct lull_accounting *accounting);
 const struct lull_accounting_row *lull_accounting_row(const struct lull_accounting *accounting,
                                                       uint32_t row);
 
-/* Return how many windows were never closed, and how many edges were lost on the way. */
+/* Return how many windows were never closed, and how many edges were lost on the way to it. */
 uint64_t lull_accounting_open_windows(const struct lull_accounting *accounting);
 uint64_t lull_accounting_lost(const struct lull_accounting *accounting);
 

@@ -109,7 +109,7 @@ double lull_energy_meter_read(struct lull_energy_meter *meter)
     return energy_j;
 }
 
-/* ---- what is known of readings ----------------------------------------------------------- */
+/* ---- plausible readings ----------------------------------------------------------------- */
 
 /* NVML's numbers of architectures. */
 enum { VOLTA = 5, AMPERE = 7 };

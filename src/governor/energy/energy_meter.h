@@ -14,9 +14,10 @@
 #include "device/device.h"
 
 /*
- * Largest error of the gain of a board's own sensor: the same in all readings of one board, linear,
- * different between boards of one model (arXiv 2312.02741). Reports state it next to the figures;
- * the figures do not include it.
+ * Largest gain error of a board's sensor. It is linear, the same in all
+ * readings of one board, and differs between boards of one model (arXiv
+ * 2312.02741). Reports state it next to the figures; the intervals do not
+ * include it.
  */
 #define LULL_ENERGY_GAIN_RATIO 0.05
 

@@ -6,8 +6,9 @@
 
 #include "base/minmax.h"
 
-/* How many closed windows of one process may wait for the readings behind their ends, which come a
- * second later at most: enough for some three thousand windows per second. */
+/* How many closed windows of one process may wait for the
+ * readings after their ends, which come within a second: enough for some three thousand windows per
+ * second. */
 enum { WAITING = 4096 };
 
 static const char rest_name[] = "other";
@@ -90,8 +91,8 @@ void lull_energy_windows_destroy(struct lull_energy_windows *windows)
 
 /* ---- opening and closing ----------------------------------------------------------------- */
 
-/* Returns the row of a name, making it if need be. The last row is for all names that find no room.
- * NULL: out of memory. */
+/* Returns the row of a name, and creates it if there is none. The
+ * last row is for all names that do not fit. NULL: out of memory. */
 static struct lull_accounting_row *energy_window_find_row(struct lull_energy_windows *windows,
                                                           const char *name)
 {
@@ -180,7 +181,7 @@ static void energy_window_enter_oldest(struct process *process)
     free(oldest);
 }
 
-/* Leaves a window those of its GPUs that are among these, too. */
+/* Restricts a window's GPUs to those that are also among these. */
 static void energy_window_narrow(struct energy_windows_window *window, uint32_t first_gpu,
                                  uint32_t gpu_count)
 {

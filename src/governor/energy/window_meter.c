@@ -14,8 +14,8 @@
 
 enum { MAX_SOURCES = LULL_DEVICE_MAX_GPUS + LULL_RAPL_KINDS };
 
-/* The time between readings of a counter. At this rate one that suffers from polling reads 2 % too
- * low. */
+/* The time between readings of a counter. At this rate a
+ * counter that polling disturbs reads 2 % too low. */
 static const int64_t counter_period_ns = LULL_NS_PER_S;
 /* The shortest time between them at the end of a long window: a refresh of the slowest counter. */
 static const int64_t counter_refresh_ns = 100 * LULL_NS_PER_MS;
@@ -236,7 +236,7 @@ int lull_window_meter_cancel(struct lull_window_meter *meter, int64_t number)
     return 0;
 }
 
-/* Says why the energy of a source cannot be known; false: nothing speaks against it. */
+/* Writes the reason why the energy of a source is unknown; false: there is none. */
 static bool describe_doubt(const struct lull_energy_account *account, int64_t end_ns, char *text,
                            size_t size)
 {

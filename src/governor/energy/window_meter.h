@@ -20,7 +20,8 @@
 #include "device/device.h"
 #include "device/rapl.h"
 
-/* The intervals at which lull_window_meter_read is to be called: while a window is open, and else.
+/* The intervals at which lull_window_meter_read is to be called: while a window is open, and
+ * otherwise.
  */
 enum { LULL_WINDOW_METER_OPEN_MS = 100, LULL_WINDOW_METER_IDLE_MS = 1000 };
 

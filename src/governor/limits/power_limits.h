@@ -59,10 +59,10 @@ void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
                       struct lull_error *note_out);
 
 /* Requests again what was requested last: the leases were lost, and taken again. The piece under
- * way is dropped, with what the job did meanwhile. */
+ * way is dropped, with the job's iterations in the meantime. */
 void lull_limits_resume(struct lull_limits *limits, struct lull_control *control);
 
-/* Sets note_out where the job has ended before a limit could be found; else its code is 0. */
+/* Sets note_out if the job ended before a limit was found; otherwise its code is 0. */
 void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out);
 
 /* Result of the limits, for the report. */
@@ -71,7 +71,7 @@ struct lull_limits_summary {
     bool is_held;
     double held_w;      /* what was requested; valid with is_held */
     double read_w;      /* the highest that a GPU of the job has read back; NAN: none has yet */
-    bool is_given;      /* by the user, so that there was nothing to search for */
+    bool is_given;      /* given by the user, so that no search was needed */
     bool is_stored;     /* the profile was there before the run */
     double profiling_s; /* of the job */
     uint32_t pruned;    /* operating points that the search left out; 0 for a stored profile */

@@ -12,7 +12,7 @@
 #include "base/path.h"
 #include "base/state_directory.h"
 
-/* Leaves out what was measured above the limit that is allowed now. */
+/* Drops measurements above the limit that is allowed now. */
 static void drop_above(struct lull_limit_profile *profile, double highest_w)
 {
     uint32_t kept = 0;

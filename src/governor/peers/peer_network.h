@@ -32,7 +32,7 @@ struct lull_peer_network;
 /* Statistics of the network, for reports. */
 struct lull_peer_network_counts {
     uint64_t received;
-    uint64_t malformed; /* messages that are no proposal, or one of another version */
+    uint64_t malformed; /* messages that are not a proposal, or are of another version */
     uint64_t refused;   /* connections without the job key */
     uint64_t dropped;   /* proposals that found a queue full, or the network */
 };

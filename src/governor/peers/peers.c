@@ -22,7 +22,7 @@ struct lull_peers {
     enum lull_agreement_state state;
 };
 
-/* ---- which node this is ------------------------------------------------------------------ */
+/* ---- number of this node ----------------------------------------------------------------- */
 
 /* How launchers name the node and the number of nodes. With one lull run per node the ranks of the
  * launcher are the nodes. */
@@ -175,7 +175,7 @@ static void peers_poll_key(struct lull_peers *peers, int64_t now_ns)
     peers->next_key_ns = INT64_MAX;
 }
 
-/* ---- what is said and heard -------------------------------------------------------------- */
+/* ---- proposals sent and received --------------------------------------------------------- */
 
 /* Returns this node's GPUs; the control is locked. */
 static struct lull_job_node_view peers_list_gpus(struct lull_control *control,

@@ -41,7 +41,7 @@ int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err);
 /* Result of the agreement, for the report. */
 struct lull_peers_summary {
     uint32_t nodes;
-    uint32_t received;      /* nodes that were ever heard, including this one */
+    uint32_t received;      /* nodes that have ever sent a message, including this one */
     uint32_t agreed;        /* number of sections for which all nodes apply a lowered clock */
     uint64_t disagreements; /* how often the agreement made this node use a higher clock than its
                                own choice */
@@ -56,7 +56,7 @@ struct lull_peers;
 int lull_peers_create(const struct lull_peers_options *options, struct lull_peers **peers_out,
                       struct lull_error *err);
 
-/* Tells the others that this node leaves, and frees. NULL is allowed. */
+/* Notifies the other nodes that this node leaves, and frees. NULL is allowed. */
 void lull_peers_destroy(struct lull_peers *peers);
 
 /* Sends this node's proposals and receives those of others. Call it a few times a second while the

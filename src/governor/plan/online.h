@@ -50,7 +50,7 @@ const struct lull_plan_file *lull_online_plans(const struct lull_online *online)
 void lull_online_tick(struct lull_online *online, struct lull_control *control,
                       struct lull_plan_runner *runner, struct lull_error *note_out);
 
-/* Returns the number of profiled iterations, and whether the plan is made. */
+/* Returns the number of profiled iterations; returns whether the plan is complete. */
 uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_out);
 
 /* Writes the profile into the directory, in the format of lull plan. Does nothing before the end of

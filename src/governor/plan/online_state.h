@@ -25,10 +25,10 @@ struct lull_online {
     int32_t held;      /* the clock that all GPUs are held at; -1: none yet */
     size_t seen;       /* recorded iterations that were looked at */
     uint32_t useless;  /* number of consecutive useless iterations up to the latest one */
-    bool is_disturbed; /* the latest of them was held up by heat or by an error of a driver */
+    bool is_disturbed; /* the latest of them was slowed by heat or by an error of a driver */
     bool is_done;
     struct lull_plan_file plans[PLANS];
-    struct lull_pipeline_problem problem; /* what the plan solves, once there is a profile */
+    struct lull_pipeline_problem problem; /* the planner's problem, once there is a profile */
 };
 
 /* Builds a plan's graph from a profile of the stages, by the schedule that was requested, and room

@@ -90,9 +90,9 @@ static void plan_decider_take_section(struct lull_plan_runner *runner, uint32_t 
     take_edges(runner, gpu, event->time_ns);
 }
 
-/* Finds the device that a peer in a communicator is. In a communicator of all stages a rank has the
- * number of its stage; in one of two ranks, as DeepSpeed makes them, the peer is a neighbour.
- * False: the communicator is not one between stages. */
+/* Finds the device that a peer in a communicator is. In a communicator of all stages a rank's
+ * number is that of its stage; in one of two ranks, as DeepSpeed creates them, the peer is the
+ * neighbouring stage. False: the communicator is not one between stages. */
 static bool find_peer(const struct lull_plan_runner *runner, const struct lull_runner_gpu *gpu,
                       const struct lull_event *event, uint32_t *device_out)
 {
@@ -133,7 +133,7 @@ static void take_device_event(struct lull_plan_runner *runner, uint32_t gpu,
     take_edges(runner, gpu, event->time_ns);
 }
 
-/* ---- what the control hands on ----------------------------------------------------------- */
+/* ---- events from the control ------------------------------------------------------------- */
 
 /* Ranks that report no sections must report when their communication kernels run. */
 static void plan_decider_configure_probes(struct lull_plan_runner *runner, uint32_t gpu,

@@ -35,7 +35,7 @@ void lull_pipeline_plans_fini(struct lull_pipeline_plans *plans)
     plans->count = 0;
 }
 
-/* ---- which device a rank is -------------------------------------------------------------- */
+/* ---- devices of the ranks ---------------------------------------------------------------- */
 
 static uint32_t plan_runner_device_of(const struct lull_plan_runner *runner, uint32_t rank,
                                       uint32_t world)
@@ -65,7 +65,7 @@ static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_p
     return true;
 }
 
-/* A device without operations has nothing by which its GPU could be followed. */
+/* The GPU of a device without operations cannot be followed. */
 static bool has_empty_device(const struct lull_plan_file *plan)
 {
     const struct lull_pipeline_problem problem = lull_plan_runner_problem(plan);
@@ -203,7 +203,7 @@ static int plan_runner_place_ranks(struct lull_plan_runner *runner, uint32_t gpu
     return 0;
 }
 
-/* The other ranks were taken to be on the GPUs in their order. */
+/* The other ranks were assumed to use the GPUs in their order. */
 static int plan_runner_check_rank(struct lull_plan_runner *runner, uint32_t gpu,
                                   const struct lull_process_info *info, struct lull_error *err)
 {

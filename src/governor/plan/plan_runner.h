@@ -28,7 +28,7 @@ enum {
     LULL_PLAN_RUNNER_MAX_CONDUCTED = 256     /* plans that the plan controller may be given */
 };
 
-/* Plans that were read from files; all zero is none. */
+/* Plans that were read from files; zero-initialised is empty. */
 struct lull_pipeline_plans {
     struct lull_plan_file files[LULL_PLAN_RUNNER_MAX_PLANS];
     uint32_t count;

@@ -33,7 +33,7 @@ struct lull_straggler_response {
     uint32_t copy_count; /* how many copies are whole on this node */
     struct response_copy copies[LULL_PLAN_CONTROLLER_MAX_GPUS];
     int32_t detour;     /* number of the detour that holds; -1: none */
-    bool is_due;        /* a detour is wanted and could not be begun yet */
+    bool is_due;        /* a detour is needed and could not be begun yet */
     bool was_stretched; /* the iteration before this one was */
     bool has_failed;
     size_t seen;        /* how many recorded iterations have been looked at */

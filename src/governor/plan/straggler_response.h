@@ -33,10 +33,11 @@ struct lull_straggler_response_summary {
     uint32_t replans;    /* number of plans made and executed */
     uint64_t iterations; /* number of iterations at these plans */
     double slowest_ms;   /* longest time to make one */
-    double saved_j;      /* against iterations at the plan that straggled as well; NAN: not known */
-    double saved_ratio;  /* the same as a share of what those drew; NAN: not known */
-    double lost_ms;      /* maximum extension of an iteration */
-    uint32_t refuted;    /* number of times that others turned out not to wait at all */
+    double
+        saved_j; /* energy saved against iterations with a straggler at the plan; NAN: not known */
+    double saved_ratio; /* the same as a share of what those drew; NAN: not known */
+    double lost_ms;     /* maximum extension of an iteration */
+    uint32_t refuted;   /* number of times that the other ranks turned out not to wait */
 };
 void lull_straggler_response_summary(const struct lull_straggler_response *response,
                                      const struct lull_control *control,

@@ -122,7 +122,7 @@ static bool is_row_doubtful(const struct lull_accounting *accounting,
     return false;
 }
 
-/* Makes what the windows of a name came to on each GPU that they count for. */
+/* Makes the totals of the windows of a name on each GPU that they count for. */
 static json_t *row_gpus_json(const struct lull_accounting *accounting,
                              const struct lull_accounting_row *row)
 {
@@ -187,7 +187,7 @@ json_t *lull_energy_report_json(const struct lull_energy_report *report)
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-/* Prints a line of energy. A count of 0 represents the run itself, which is no window. */
+/* Prints a line of energy. A count of 0 represents the run itself, which is not a window. */
 static void print_energy(FILE *out, const char *name, uint64_t count, double seconds,
                          const struct lull_energy_sum *sum)
 {
@@ -207,7 +207,7 @@ static void print_total(FILE *out, const char *name, double seconds,
         print_energy(out, name, 0, seconds, &total->sum);
 }
 
-/* Prints why the energy of a GPU is not known, or what its readings were like. */
+/* Prints why the energy of a GPU is not known, or how reliable its readings were. */
 static void print_doubts(const struct lull_accounting_gpu *gpu, const char *name, FILE *out)
 {
     char reason[160];

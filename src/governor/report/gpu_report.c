@@ -65,7 +65,7 @@ static json_t *gpu_report_steady_json(const struct lull_report *report, uint32_t
     return object;
 }
 
-/* What came of the waiting of the GPU's rank for later ones. */
+/* The result of lowering the GPU because its rank waits for later ones. */
 static json_t *slack_json(const struct lull_controller *controller, uint32_t gpu)
 {
     const struct lull_slack_record *record = lull_controller_look_gpu(controller, gpu).slack;
@@ -157,7 +157,7 @@ static json_t *communicators_json(const struct lull_communicators *communicators
     return array;
 }
 
-/* ---- all of a GPU ------------------------------------------------------------------------ */
+/* ---- one GPU ----------------------------------------------------------------------------- */
 
 /* Returns how long the rank was in the job; where that was not seen, from its first call to its
  * last. */
@@ -170,7 +170,7 @@ static double life_of_rank_ms(const struct lull_control_gpu *state,
     return lull_ms_from_ns(end_ns - begin_ns);
 }
 
-/* Returns what was done with a GPU; where no power limit was found it was left at its own. */
+/* Returns what was done with a GPU. If no power limit was found, the GPU kept its own. */
 static const char *gpu_report_state_text(const struct lull_report *report, uint32_t gpu)
 {
     const struct lull_control_gpu *state = lull_control_gpu(report->managed, gpu);

@@ -98,7 +98,7 @@ json_t *lull_report_descent_json(const struct lull_report *report, uint32_t gpu,
 
 /* ---- levers ------------------------------------------------------------------------------ */
 
-/* Finds a section of a target, and with it what the lever is called. False: none is left. */
+/* Finds a section of a target, which gives the lever its name. False: no section is left. */
 static bool find_section(const struct lull_report *report, struct lever *lever)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
@@ -202,8 +202,8 @@ static json_t *levers_report_lever_json(const struct lull_report *report, const 
     return object;
 }
 
-/* Waiting ranks are lowered by what their waits allow, and raised when they come last: no guard
- * speaks of a single step. */
+/* Waiting ranks are lowered as far as their waits allow and raised
+ * when they come last, so the guard has no verdict on a single step. */
 static json_t *waiting_json(const struct lull_report *report)
 {
     const uint32_t gpu = most_lowered(report);

@@ -139,7 +139,7 @@ void lull_limit_table_print(const struct lull_limit_profile *profile, FILE *out)
 struct limits_report_slowdown {
     double ratio; /* NAN: it is not known */
     double half_width_ratio;
-    const char *reason; /* why not; NULL: it is known */
+    const char *reason; /* why it is not known; NULL: it is known */
 };
 
 /* The slowdown of a searched limit is taken from its profile. */

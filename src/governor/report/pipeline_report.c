@@ -23,7 +23,7 @@ struct outcome {
     struct lull_guard_estimate slowdown;
 };
 
-/* ---- what was measured ------------------------------------------------------------------- */
+/* ---- measurements ------------------------------------------------------------------------ */
 
 static void pipeline_report_add_stretch(const struct lull_control *control,
                                         const struct lull_plan_controller_iteration *first,
@@ -89,7 +89,7 @@ bool lull_pipeline_report_is_kept(const struct lull_report *report)
            lull_plan_controller_phase(plan_controller) == LULL_PLAN_CONTROLLER_KEPT;
 }
 
-/* ---- what was planned -------------------------------------------------------------------- */
+/* ---- the plan ---------------------------------------------------------------------------- */
 
 /* Returns why the plan was withdrawn, now or before; empty: it never was. */
 static const char *trouble_text(const struct lull_plan_controller *plan_controller,

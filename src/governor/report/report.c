@@ -157,7 +157,7 @@ int lull_report_write(const struct lull_report *report, const char *directory,
     return result;
 }
 
-/* Prints what other tolerances would bring. Under a power limit no trial has compared clocks. */
+/* Prints the savings at other tolerances. Under a power limit no trial has compared clocks. */
 static void run_document_print_frontier(const struct lull_report *report, FILE *out)
 {
     struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
@@ -169,7 +169,7 @@ static void run_document_print_frontier(const struct lull_report *report, FILE *
     fprintf(out, "  %s\n\n", lull_job_frontier_report_text(points, text, sizeof(text)));
 }
 
-/* Prints what became of the job's other nodes, if there are any. */
+/* Prints the state of the job's other nodes, if there are any. */
 static void print_peers(const struct lull_peers_summary *peers, FILE *out)
 {
     if (peers == NULL)
@@ -182,7 +182,7 @@ static void print_peers(const struct lull_peers_summary *peers, FILE *out)
     fprintf(out, "\n");
 }
 
-/* Prints what was found, but for the sentence that the verdict has said. */
+/* Prints the findings, except for the sentence that the verdict already contains. */
 static void print_findings(const struct lull_report *report, FILE *out)
 {
     const char *const said = lull_verdict_report_finding(report);

@@ -35,7 +35,7 @@ struct lull_report {
     int status;           /* of the last run, managed or not */
     double tolerance_ratio;
     double confidence;
-    bool verbose;                       /* the table has every step of the descents */
+    bool verbose;                       /* the table lists every step of the descents */
     struct lull_devices *devices;       /* NULL: no GPU was found */
     const struct lull_control *managed; /* the last managed run; NULL: nothing was managed */
     double managed_s;                   /* its wall time */

@@ -32,7 +32,7 @@ struct lull_report_gain {
     const char *slowdown_reason; /* likewise */
 };
 
-/* A gain of which nothing is known, for the reason. */
+/* An unknown gain, with the reason. */
 static inline struct lull_report_gain lull_report_no_gain(const char *reason)
 {
     return (struct lull_report_gain){
@@ -45,7 +45,7 @@ static inline struct lull_report_gain lull_report_no_gain(const char *reason)
 json_t *lull_verdict_report_json(const struct lull_report *report);
 void lull_verdict_report_print(const struct lull_report *report, FILE *out);
 
-/* The finding that is in the verdict; NULL: none is. */
+/* The finding in the verdict; NULL: there is none. */
 const char *lull_verdict_report_finding(const struct lull_report *report);
 
 /* The gain as measured by a comparison of whole runs, a power limit, a pipeline's plan, or the

@@ -330,17 +330,17 @@ static void print_sides(FILE *out, const struct parts *parts)
     fprintf(out, "  (ms of whole runs; J and W of their settled iterations)\n");
 }
 
-/* The iterations of a run without a comparison. One row: parts of one run differ in temperature and
- * in what was tried, and next to each other they would be taken for a comparison. */
+/* The iterations of a run without a comparison. There is one row only. Parts of one run differ in
+ * temperature and in what was tried, and several rows would look like a comparison. */
 static void print_part(FILE *out, const struct lull_report *report, const struct parts *parts)
 {
     const struct lull_run_statistics *part = &parts->managed;
     const bool is_settled = lull_control_has_settled(report->managed);
 
     if (part->iterations == 0)
-        return; /* nothing is known, which is not 0 */
+        return; /* unknown is not 0 */
     print_heads(out);
-    /* Either leaves out the iterations in which the GPUs warmed up. */
+    /* Both exclude the iterations in which the GPUs warmed up. */
     run_report_print_row(
         out, is_settled ? "settled" : "once warm", part->iterations, part->iteration_ms,
         part->has_energy ? lull_run_statistics_energy_per_iteration_j(part) : (double)NAN,

@@ -12,7 +12,7 @@
 #include "governor/report/report_parts.h"
 #include "governor/report/section_text.h"
 
-/* Sections of one kind, of which the same is to be said. */
+/* Sections of one kind that share one line of the table. */
 struct section_group {
     struct lull_section_text text; /* of the first */
     bool has_reason;               /* in text; else it depends on how long its sections are */
@@ -69,7 +69,7 @@ static void section_table_print_steady(const struct lull_report *report, uint32_
             lull_gpu_reason_text(report->managed, gpu, steady));
 }
 
-/* Returns whether the same is to be said of a section as of a group. */
+/* Returns whether a section belongs on the line of a group. */
 static bool section_table_fits(const struct section_group *group,
                                const struct section_group *section)
 {

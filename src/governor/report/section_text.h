@@ -27,9 +27,10 @@ const char *lull_verdict_text(enum lull_verdict verdict);
  * on others; NULL: they can. */
 const char *lull_gpu_alone_text(const struct lull_control *control, uint32_t gpu);
 
-/* Returns what lull_target_verdict_text() and lull_target_reason_text() do, on one GPU, which may
- * be left unchanged. The reason may be requested without a target (NULL) on a GPU left unchanged
- * only. */
+/* Return what lull_target_verdict_text() and
+ * lull_target_reason_text() do, for one GPU, which may be
+ * unmanaged. The reason may be requested without a target (NULL)
+ * only for an unmanaged GPU. */
 const char *lull_gpu_verdict_text(const struct lull_control *control, uint32_t gpu,
                                   const struct lull_target *target);
 const char *lull_gpu_reason_text(const struct lull_control *control, uint32_t gpu,

@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "base/json_string.h"
 
-/* Rows of one GPU in the picture. Numbers of processes and threads are each used once: what shows
- * them takes thread numbers for those of one machine, and 0 for the kernel. */
+/* Rows of one GPU in the picture. Numbers of processes and threads are each used once: viewers
+ * treat thread numbers as unique on one machine, and 0 as the kernel's. */
 enum { ROW_SECTIONS, ROW_CLOCKS, ROWS };
 
 struct timeline_text {

@@ -134,8 +134,9 @@ static double tried_report_saving_at(const struct lull_run_frontier *frontier, u
     return tried != NULL ? tried->saving_ratio : (double)NAN;
 }
 
-/* The controller seeks sections first and the steady point on top of them, so that the steady point
- * brought what all levers together save more than the rest. */
+/* The controller searches sections first and then the steady point, so the
+ * steady point's saving is that of all levers together less that of the
+ * others. */
 double lull_tried_report_lever(const struct lull_report *report, bool is_steady, bool is_only,
                                const char **reason_out)
 {

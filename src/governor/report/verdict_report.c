@@ -17,9 +17,9 @@
 /* A shell's exit status of a command that a signal ended is this much above the signal. */
 enum { SIGNAL_BASE = 128 };
 
-/* ---- what was lowered -------------------------------------------------------------------- */
+/* ---- lowered clocks ---------------------------------------------------------------------- */
 
-/* What is kept of the controller's levers, over the GPUs of the job. */
+/* The controller's accepted levers, over the GPUs of the job. */
 struct kept {
     uint64_t used;    /* bits: GPUs with a rank */
     uint64_t steady;  /* bits: those with a steady point below the highest clock... */
@@ -205,7 +205,7 @@ static enum lull_gain_slowdown judge_slowdown(const struct lull_report_gain *gai
                                     gain->allowed_ratio);
 }
 
-/* Says what was saved and at what price; a slowdown beyond what is allowed comes first. */
+/* States the saving and the slowdown; a slowdown above the permitted one comes first. */
 static void verdict_print_gain(const struct lull_report_gain *gain, FILE *out)
 {
     char saving[256];
@@ -221,7 +221,7 @@ static void verdict_print_gain(const struct lull_report_gain *gain, FILE *out)
         fprintf(out, "%s, %s", saving, slowdown);
 }
 
-/* A failed command is reported first: its run proves little. */
+/* A failed command is reported first, because its run proves little. */
 static void verdict_print_failure(int status, FILE *out)
 {
     if (status > SIGNAL_BASE && status < SIGNAL_BASE + NSIG)
@@ -319,7 +319,7 @@ static char *make_sentence(const struct lull_report *report, const struct lull_r
 }
 
 /* The energy of the last managed run from its start to its end against that of the last unmanaged
- * one, as a ratio minus 1: its search and its trials are in it, unlike in what is saved per settled
+ * one, as a ratio minus 1: it includes the search and the trials, unlike the saving per settled
  * iteration. NAN: not compared, or not known. */
 static double whole_energy_change(const struct lull_report *report)
 {

@@ -7,8 +7,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* Signals that are not passed on: faults of this process, the death of its child, and what stops
- * programs in the background of a terminal. */
+/* Signals that are not passed on: faults of this process, the end of its child, and signals
+ * that stop background programs of a terminal. */
 static const int own_signals[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,
                                   SIGTRAP, SIGSYS,  SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU};
 

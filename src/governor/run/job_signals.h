@@ -22,7 +22,7 @@
 struct lull_job_signals {
     int fd; /* readable when there are signals to pass on */
     struct lull_child_signals inherited;
-    sigset_t early; /* signals received before the job could get any */
+    sigset_t early; /* signals received before the job started */
 };
 
 /* Blocks the signals until the process ends, because signals after the job must not change the exit

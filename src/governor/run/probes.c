@@ -35,7 +35,7 @@ static int find_probe(const char *file, char *path_out, size_t size, struct lull
 #define IS_SANITIZED false
 #endif
 
-/* ---- which commands need which probe ------------------------------------------------------ */
+/* ---- probes by command -------------------------------------------------------------------- */
 
 static bool is_always(const struct lull_probes_request *request)
 {
@@ -93,22 +93,24 @@ static bool is_no_plugin(const char *chosen)
 static const struct probe {
     const char *library;
     bool (*is_needed)(const struct lull_probes_request *request);
-    bool is_optional;      /* it is built only where the headers of its MPI are */
-    const char *variable;  /* of the environment, that gets it loaded; +: added to what it holds */
-    const char *chain;     /* variable that passes the user's own choice to it; NULL: none */
-    const char *otherwise; /* what would be loaded if the user has chosen nothing; NULL: nothing */
-    bool (*is_respected)(const char *chosen); /* then it is not loaded; NULL: it always is */
-    const char *loss;                         /* what is not observed then, and what to do */
-    const char *besides;                      /* another variable that is set with it; NULL: none */
+    bool is_optional; /* it is built only where the headers of its MPI are */
+    const char
+        *variable;     /* the environment variable that loads it; +: added to its present value */
+    const char *chain; /* variable that passes the user's own choice to it; NULL: none */
+    const char *otherwise; /* what would be loaded without a choice of the user; NULL: nothing */
+    bool (*is_respected)(
+        const char *chosen); /* condition under which it is not loaded; NULL: it is always loaded */
+    const char *loss;        /* what is not observed then, and what to do */
+    const char *besides;     /* another variable that is set with it; NULL: none */
 } all_probes[] = {
     /* What a command starts is not known before it runs (make, a Python program, a container's
      * entry), so these go into every process: without their library nothing in them is called. Each
-     * goes before what is there, and Open MPI's must come before MPICH's (mpi_shim.c). */
+     * is put before the present value, and Open MPI's must come before MPICH's (mpi_shim.c). */
     {
         .library = "liblull-gloo.so",
         .is_needed = may_be_preloaded,
         .variable = "+LD_PRELOAD",
-        /* AddressSanitizer ends a program that has a library before its own. */
+        /* AddressSanitizer ends a program in which another library is loaded before its own. */
         .besides = "+ASAN_OPTIONS=verify_asan_link_order=0",
     },
     {

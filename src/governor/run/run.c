@@ -47,7 +47,7 @@ static void leave_nodes(struct lull_run_pass *pass)
     pass->peers = NULL;
 }
 
-/* What is said of a job that has cut off its own segment. */
+/* The message for a job that has truncated its own segment. */
 static const char cut_off[] =
     "the job's file in /dev/shm was truncated during the run, so later probe events are missing, "
     "and the rest of the run was not managed; do not truncate /dev/shm/lull-job-*";
@@ -212,8 +212,8 @@ static void close_actuator(struct lull_run_pass *pass)
         pass->run->is_driver_stuck = true;
 }
 
-/* Begins a pass in place of an ended one of the same side. Of that pass only the data in the
- * comparison is kept. */
+/* Begins a pass that replaces an ended one of the same side.
+ * Only the comparison keeps data of the ended pass. */
 static void renew_pass(struct lull_run_pass *pass, struct lull_managed_run *run, bool is_managed)
 {
     const struct lull_run_comparison *const comparison = &run->comparison;
@@ -227,7 +227,7 @@ static void renew_pass(struct lull_run_pass *pass, struct lull_managed_run *run,
         snprintf(pass->title, sizeof(pass->title), "%s", pass->name);
 }
 
-/* Says which run failed, and how far the comparison came. */
+/* Reports which run failed, and how many pairs the comparison has. */
 static void note_failure(const struct lull_run_pass *pass)
 {
     struct lull_managed_run *const run = pass->run;
@@ -241,7 +241,7 @@ static void note_failure(const struct lull_run_pass *pass)
     lull_run_note(run, text);
 }
 
-/* Says why pairs of runs do not count. */
+/* Reports why pairs of runs do not count. */
 static void note_disturbance(struct lull_managed_run *run)
 {
     struct lull_run_difference difference;
@@ -255,8 +255,8 @@ static void note_disturbance(struct lull_managed_run *run)
     lull_run_note(run, text);
 }
 
-/* Runs the command as often as is wanted, until a run fails; the two passes are the last of each
- * side in the end. */
+/* Runs the command as often as requested, until a run fails. At
+ * the end the two passes are the last ones of each side. */
 static int make_passes(struct lull_managed_run *run, struct lull_run_pass *unmanaged,
                        struct lull_run_pass *managed, int *status_out, struct lull_error *err)
 {
@@ -289,7 +289,7 @@ static int make_passes(struct lull_managed_run *run, struct lull_run_pass *unman
     return 0;
 }
 
-/* Runs the command as often as is wanted, its GPUs being open. */
+/* Runs the command as often as requested, with its GPUs open. */
 static int managed_run_command(struct lull_managed_run *run, struct lull_run_pass *unmanaged,
                                struct lull_run_pass *managed, int *status_out,
                                struct lull_error *err)

@@ -16,7 +16,7 @@
 #include "governor/plan/online.h"
 #include "governor/report/energy_price.h"
 
-/* Where progress goes: see run_progress.h. */
+/* Where progress is shown: see run_progress.h. */
 enum lull_run_progress_kind {
     LULL_RUN_PROGRESS_AUTO, /* LINE on a terminal that has one, LOG where standard error is none */
     LULL_RUN_PROGRESS_NONE,
@@ -29,13 +29,13 @@ struct lull_run_options {
     struct lull_controller_config control;
     struct lull_peers_options peers; /* endpoint NULL: the job has one node */
     bool compare;                    /* run the command unmanaged as well */
-    uint32_t compare_pairs; /* with compare: how often on each side; see run_comparison.h */
-    bool exposure;          /* record compute kernels in short windows, where CUPTI can be had */
+    uint32_t compare_pairs; /* with compare: number of runs on each side; see run_comparison.h */
+    bool exposure;          /* record compute kernels in short windows, if CUPTI is available */
     bool markers;           /* mark NCCL's collectives on their streams, without its plugin */
     bool no_daemon;         /* drive the devices from this process (root) */
     bool quiet;             /* no table, no progress */
     enum lull_run_progress_kind progress;
-    bool verbose;                      /* the table has every step of the searches */
+    bool verbose;                      /* the table lists every step of the searches */
     const char *const *plans;          /* files with a pipeline's plan, and plans to fall back to */
     uint32_t plan_count;               /* 0: sections are managed, unless online or limits is set */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */

@@ -33,7 +33,7 @@ void lull_run_comparison_settled(const struct lull_control *control, bool is_man
     lull_run_statistics_compute(control, LULL_RUN_PART_ALL, settled_out);
 }
 
-/* Takes what held a GPU back besides Lull. */
+/* Records what slowed a GPU other than Lull. */
 static void take_conditions(struct lull_compared_run *run, const struct lull_control *control,
                             uint32_t gpu)
 {
@@ -72,8 +72,8 @@ lull_run_comparison_last(const struct lull_run_comparison *comparison, bool is_m
     return NULL;
 }
 
-/* How far the log ratio of two energies may be off in every pair alike: by what the boards' sensors
- * do to levels of power, and by edges that keep time with the work. */
+/* How far the log ratio of two energies may be off in every pair alike: because of the sensors'
+ * errors at different levels of power, and of edges synchronous with the work. */
 static double shared_log(const struct lull_run_statistics *reference,
                          const struct lull_run_statistics *other)
 {
@@ -99,7 +99,7 @@ static void run_compare_add_pair(const struct lull_compared_run *pair,
                          shared_log(&unmanaged->settled, &managed->settled));
 }
 
-/* Returns why a pair says nothing of Lull's effect; NULL: it does. */
+/* Returns why a pair carries no information about Lull's effect; NULL: it does carry some. */
 static const char *find_disturbance(const struct lull_run_comparison *comparison,
                                     const struct lull_compared_run *pair)
 {

@@ -28,7 +28,7 @@ enum { LULL_RUN_COMPARISON_MAX_PAIRS = 1000 };
 struct lull_compared_run {
     bool is_managed;
     int status;              /* of the command */
-    const char *disturbance; /* why its times say nothing of Lull's; NULL: there was nothing */
+    const char *disturbance; /* why its times do not show Lull's effect; NULL: they do */
     uint32_t limits_mw[LULL_CONTROLLER_MAX_GPUS]; /* of its GPUs at its begin; 0: not known */
     double wall_s;
     struct lull_run_statistics whole;   /* every iteration */
@@ -44,8 +44,8 @@ struct lull_run_comparison {
 
 struct lull_run_difference {
     uint32_t pairs_done;     /* pairs of runs that both ended well, and were not set aside */
-    uint32_t set_aside;      /* pairs that say nothing of Lull's effect */
-    const char *disturbance; /* why the first pair that was set aside was; NULL: none was */
+    uint32_t set_aside;      /* pairs that carry no information about Lull's effect */
+    const char *disturbance; /* why the first pair was set aside; NULL: none was */
     struct lull_paired_change slowdown;
     /* saving.ratio is the saving. Both bounds hold jointly with the confidence. */
     struct lull_paired_change saving;

@@ -16,8 +16,8 @@
 #include "governor/run/run_witness.h"
 #include "wire/job_file.h"
 
-/* A GPU that is idle in so many of its readings has no work to be slowed down; a job that waits on
- * its GPU for communication is not idle there. */
+/* A GPU that is idle in this share of its readings has no work that could be
+ * slowed down. A GPU on which the job waits for communication is not idle. */
 static const double idle_share = 0.9;
 
 /* Fewer readings are no evidence about a GPU. */
@@ -48,7 +48,7 @@ __attribute__((format(printf, 2, 3))) static void finding_append(struct text *te
     text->left -= (size_t)length;
 }
 
-/* ---- what is true of a GPU ------------------------------------------------------------------ */
+/* ---- findings about a GPU ------------------------------------------------------------------ */
 
 /* The section controller decides here, so its results count. */
 static bool is_by_section(const struct lull_run_pass *pass)
@@ -152,7 +152,7 @@ static void finding_denied(const struct lull_run_pass *pass, uint32_t gpu, struc
         finding_power_limit(pass, gpu, text);
 }
 
-/* ---- what others do to a GPU ----------------------------------------------------------------- */
+/* ---- effects of other programs --------------------------------------------------------------- */
 
 static bool is_refused_by_driver(const struct lull_run_pass *pass, uint32_t gpu)
 {
@@ -364,7 +364,7 @@ static void finding_blocked(const struct lull_run_pass *pass, uint32_t gpu, stru
         lull_control_gpu(pass->control, gpu)->driver.slowest_call_ms);
 }
 
-/* Something is kept for this GPU. */
+/* A lowered clock is accepted for this GPU. */
 static bool finding_has_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const struct lull_controller *controller = lull_control_controller(pass->control);
@@ -401,7 +401,7 @@ static void finding_uneven(const struct lull_run_pass *pass, uint32_t gpu, struc
         LULL_RHYTHM_MAX);
 }
 
-/* ---- a run that ended while it was learnt --------------------------------------------------- */
+/* ---- a run that ended during the search ---------------------------------------------------- */
 
 static bool is_unlearnt(const struct lull_run_pass *pass, uint32_t gpu)
 {
@@ -447,8 +447,8 @@ static void finding_nothing_lowered(const struct lull_run_pass *pass, uint32_t g
 
 /* ---- sentences ------------------------------------------------------------------------------ */
 
-/* In the order in which they are looked for: a GPU of which one that is final is true is not
- * requested those behind it, which follow from it. */
+/* In the order of the checks. If a final one applies to a GPU, the
+ * later ones are not checked for it, because they follow from it. */
 static const struct finding {
     bool (*is_true)(const struct lull_run_pass *pass, uint32_t gpu);
     void (*say)(const struct lull_run_pass *pass, uint32_t gpu, struct text *text);
@@ -538,7 +538,7 @@ static bool finding_log_unseen(struct lull_run_pass *pass)
     return true;
 }
 
-/* Says why no rank was seen at all. */
+/* Reports why no rank was seen at all. */
 static void finding_log_no_rank(struct lull_run_pass *pass)
 {
     if (lull_event_segment_turned_away(pass->job) > 0) {

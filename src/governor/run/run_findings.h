@@ -9,8 +9,9 @@
 
 #include "governor/run/run_pass.h"
 
-/* Adds what is found in a pass that has ended to the notes of its run; one sentence for all GPUs of
- * which the same is true. Nothing is found in a pass without a control, whose notes say why. */
+/* Adds the findings of a pass that has ended to the notes of
+ * its run; one sentence for all GPUs that share a finding. Nothing is found in a pass without a
+ * control, whose notes say why. */
 void lull_run_findings_add(struct lull_run_pass *pass);
 
 #endif

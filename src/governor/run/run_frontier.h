@@ -26,7 +26,8 @@ struct lull_run_frontier {
 bool lull_run_frontier_compute(const struct lull_control *control,
                                struct lull_run_frontier *frontier_out);
 
-/* Returns what was tried at a steady point with these points of all else; NULL: it was not. */
+/* Returns the trial of a steady point with these points of sections and gaps; NULL: it was not
+ * tried. */
 const struct lull_job_frontier_tried *
 lull_run_frontier_find(const struct lull_run_frontier *frontier, uint32_t point, uint64_t others);
 
@@ -49,8 +50,8 @@ struct lull_run_trials {
 /*
  * Takes the boundaries up to until_ns, which the readings must have passed; zero-initialised trials
  * have taken none. They start again when another rank has had most iterations. To be called while
- * the control is locked. Each boundary is taken once, so that a call costs as much as has happened
- * since the last one.
+ * the control is locked. Each boundary is taken once, so the cost of a call is proportional to the
+ * new boundaries.
  */
 void lull_run_trials_take(struct lull_run_trials *trials, const struct lull_control *control,
                           int64_t until_ns);

@@ -7,8 +7,9 @@
 #include "base/clock.h"
 
 /* From one attempt to take leases again to the next: it doubles from the first to the longest, and
- * up to half of it is added, so that the clients of a node that lost their leases together do not
- * request them together. The longest leaves half a second of the two that it may take. */
+ * up to half of it is added, so that clients of a node that lost their leases together do not all
+ * retry at the same time. Taking the leases again may last two seconds; the longest interval leaves
+ * half a second of that. */
 static const int64_t first_wait_ns = 100 * LULL_NS_PER_MS;
 static const int64_t longest_wait_ns = LULL_NS_PER_S;
 

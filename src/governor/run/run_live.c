@@ -25,7 +25,7 @@ enum { SAVING_TICKS = 20 };
 
 #define PUT_TEXT(TO, TEXT) snprintf((TO), sizeof(TO), "%s", (TEXT))
 
-/* ---- what does not change ---------------------------------------------------------------- */
+/* ---- constant fields --------------------------------------------------------------------- */
 
 static void run_live_join_words(char *const *words, char *text, size_t size)
 {
@@ -150,7 +150,7 @@ void lull_run_live_take(struct lull_run_live *live, uint32_t gpu, uint32_t wante
     lull_device_keep_reading(&kept->last, wanted & LULL_READING_ALL, reading);
 }
 
-/* A figure that is one of a GPU's readings. */
+/* A figure from one of a GPU's readings. */
 static struct lull_live_figure figure_of(const struct lull_run_live *live, uint32_t gpu,
                                          uint32_t field, double value)
 {
@@ -288,8 +288,8 @@ static void count_gpu(const struct lull_run_pass *pass, uint32_t index,
     lull_driver_watch_describe(&state->driver, gpu->driver_text, sizeof(gpu->driver_text));
 }
 
-/* The energy is of all GPUs that the job may use, whether a rank uses them or not. What a GPU draws
- * that cannot be read is not known, and so neither is its sum, until it can be read again. */
+/* The energy is of all GPUs that the job may use, whether a rank uses them or not. The power of a
+ * GPU that cannot be read is unknown, and with it the sum, until it can be read again. */
 static void show_energy(const struct lull_run_pass *pass, uint32_t index, struct lull_live_gpu *gpu)
 {
     struct lull_accounting_so_far so_far = {0};

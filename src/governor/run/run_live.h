@@ -12,7 +12,7 @@
 
 struct lull_run_pass;
 
-/* What was read of a GPU last. */
+/* The latest readings of a GPU. */
 struct lull_run_live_reading {
     uint32_t asked; /* enum lull_reading_field: what has been requested at all */
     uint32_t ever;  /* ...and which fields have been read at least once */

@@ -265,7 +265,7 @@ bool lull_run_log_edge(const struct lull_run_log *log, const struct lull_energy_
     return lull_energy_account_at(&account, time_ns, edge_out);
 }
 
-/* ---- what held a GPU back ------------------------------------------------------------------ */
+/* ---- limits on a GPU's clock --------------------------------------------------------------- */
 
 /* A reason that limits the clock in this share of the readings matters; fewer readings than these
  * are no evidence. Both are defaults. */

@@ -23,7 +23,7 @@ enum { LULL_RUN_LOG_LIMIT = 1 << 20 };
 /* The beginning of an iteration. */
 struct lull_boundary {
     int64_t time_ns;
-    bool first; /* no iteration ends here: nothing is known of the time before */
+    bool first; /* no iteration ends here: the time before is unknown */
     enum lull_controller_phase phase;
     struct lull_visit
         visit; /* the points of the iteration that begins; none where a plan decides */
@@ -44,7 +44,7 @@ struct lull_sample {
 struct lull_boundaries {
     struct lull_boundary *items;
     size_t count;
-    size_t warmup; /* so many of the first are no iterations of the job: see below */
+    size_t warmup; /* this many of the first ones are not iterations of the job: see below */
     size_t capacity;
 };
 
@@ -80,15 +80,15 @@ struct lull_run_log {
     uint64_t refused; /* requests that the writer or the device refused */
 };
 
-/* source: how the readings of the GPU come about. */
+/* source: the properties of the GPU's readings. */
 void lull_run_log_init(struct lull_run_log *log, const struct lull_energy_source *source);
 void lull_run_log_fini(struct lull_run_log *log);
 
 /*
- * Adds the beginning of an iteration. What had been taken for iterations before a first one counts
- * as warm-up, if nothing was settled and it was known for less time than it took to find these:
- * what a job does once at its start may repeat, like the collectives by which a library finds its
- * way.
+ * Adds the beginning of an iteration. Iterations found before a first one count as warm-up, if the
+ * search had not settled and they lasted for less time than
+ * finding the new ones took. The start of a job may repeat too,
+ * such as the collectives with which a library tunes itself.
  */
 void lull_run_log_add_boundary(struct lull_run_log *log, const struct lull_boundary *boundary);
 void lull_run_log_add_section(struct lull_run_log *log, const struct lull_span *span);

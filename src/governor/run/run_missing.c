@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include "core/section/iteration.h"
 
-/* A whole run until something is proven: iterations that are found and learnt, some steps of the
- * search of as many pairs as a screen takes at least, and the pairs of a proof. A search in halves
- * takes seven steps on a list of 81 to 120 clocks (core/section/descent.h); pairs of a screen are
- * three at least (core/stats/guard.c). */
+/* The shortest run that proves a clock: the iterations that are found and learnt, some
+ * steps of the search with the fewest pairs of a screen, and the pairs of a proof. A search in
+ * halves takes seven steps on a list of 81 to 120 clocks (core/section/descent.h); pairs of a
+ * screen are three at least (core/stats/guard.c). */
 enum {
     LEARNT_ITERATIONS = 1 + LULL_ITERATION_REPEATS + LULL_TRACK_LEARN_ITERATIONS,
     SEARCH_STEPS = 7,
@@ -28,7 +28,7 @@ uint64_t lull_run_seen_iterations(const struct lull_run_pass *pass, uint32_t gpu
                (logged > lull_track_iteration(track) ? logged - 1 : lull_track_iteration(track));
     if (lull_track_period(track) == 0)
         return 0; /* no iteration is known */
-    /* While it learns, a track takes all rounds that it learns from for one iteration. */
+    /* While a track learns, it treats all rounds that it learns from as one iteration. */
     lull_track_totals(track, &totals);
     return totals.calls * LULL_TRACK_LEARN_ITERATIONS / lull_track_period(track);
 }
@@ -44,7 +44,7 @@ double lull_run_iteration_s(const struct lull_run_pass *pass, uint32_t gpu)
 }
 
 /* How many iterations a block of a pair has; while it learns, the controller does not know how much
- * they scatter, and the least that is configured stands in. */
+ * they scatter, so the configured minimum is used. */
 static uint64_t block_iterations(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const struct lull_controller_config *config = &pass->run->options->control;
@@ -58,8 +58,8 @@ static uint64_t block_iterations(const struct lull_run_pass *pass, uint32_t gpu)
 }
 
 /* About how many iterations were missing until something could have been kept. By their order alone
- * n pairs are wrong with a chance of 2^-n, and the first proof spends a third of what the
- * confidence leaves: so many pairs it takes at least. */
+ * n pairs are wrong with probability 2^-n, and the first proof spends a third of the permitted
+ * error. That gives the least number of pairs. */
 uint64_t lull_run_missing_iterations(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const double error = (1.0 - pass->run->options->control.confidence) / 3.0;

@@ -54,15 +54,15 @@ struct lull_managed_run {
     struct lull_run_comparison comparison; /* empty without --compare */
     char *notes[LULL_RUN_MAX_NOTES + 1];
     uint32_t note_count;
-    uint32_t first_finding; /* notes from here on are what was found at the end; while the job runs:
-                             * as many as there are */
+    uint32_t first_finding; /* index of the first note found at the end; while the job runs, the
+                               number of notes */
 };
 
 /* The state of the progress display: what it has shown, and when the next sentence is due. */
 struct lull_run_progress {
     bool has_title;   /* the terminal's title is ours */
-    bool has_settled; /* a sentence has said that the search has settled */
-    int64_t pause_ns; /* before the next sentence; 0: none has been said */
+    bool has_settled; /* a sentence has reported that the search has settled */
+    int64_t pause_ns; /* before the next sentence; 0: none has been logged */
     int64_t next_ns;  /* when it is due */
 };
 
@@ -101,8 +101,8 @@ struct lull_run_pass {
 /* Logs a message to the user once, and stores it for the report. */
 void lull_run_note(struct lull_managed_run *run, const char *text);
 
-/* Keeps what was found after the job has ended for the report, whose table shows it; without a
- * table it is said at once. */
+/* Stores what was found after the end of the job for the report,
+ * whose table shows it. Without a table it is logged at once. */
 void lull_run_found(struct lull_managed_run *run, const char *text);
 
 /* Sends the launcher what its job needs. This comes before the GPUs are opened, because the

@@ -17,7 +17,7 @@ static const int64_t late_ns = 3 * LULL_NS_PER_S;
 
 enum { STATE_BYTES = 256 };
 
-/* ---- what is being learnt ---------------------------------------------------------------- */
+/* ---- state of the search ----------------------------------------------------------------- */
 
 static const char *name_target(const struct lull_controller_view *now)
 {
@@ -54,7 +54,7 @@ void lull_run_progress_describe(const struct lull_control *control, char *text, 
         snprintf(text, size, "trying %u MHz %s", info->sm_clocks_mhz[point], name_target(&now));
 }
 
-/* Adds how long it takes at least until something more can be kept. */
+/* Adds the least time until a further setting can be accepted. */
 static void add_rest(const struct lull_run_pass *pass, char *text, size_t size)
 {
     const size_t length = strlen(text);
@@ -112,8 +112,8 @@ static bool run_progress_has_iterations(const struct lull_track *track)
     return lull_track_iteration(track) > 0 && lull_track_iteration_ms(track)->mean > 0.0;
 }
 
-/* Says which iteration it is and what is being done, without the end of the line. To be called
- * while the control is not locked. */
+/* Writes the number of the iteration and the present step, without the end of the line. To be
+ * called while the control is not locked. */
 static void run_progress_write_state(struct lull_run_pass *pass, int64_t now_ns, char *text,
                                      size_t size)
 {

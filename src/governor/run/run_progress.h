@@ -20,7 +20,7 @@ void lull_run_progress_show(struct lull_run_pass *pass, int64_t now_ns);
 /* Gives the terminal its own title again. */
 void lull_run_progress_clear(struct lull_run_pass *pass);
 
-/* Says what the section controller does now: "trying 1230 MHz steady". To be called while the
+/* Writes what the section controller does now: "trying 1230 MHz steady". To be called while the
  * control is locked, as the next. */
 void lull_run_progress_describe(const struct lull_control *control, char *text, size_t size);
 

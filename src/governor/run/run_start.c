@@ -232,7 +232,7 @@ void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
     if (!observe_only)
         join_nodes(pass);
     config.together = pass->peers != NULL;
-    /* Coins of its own for each run; nodes of one job know no other number that all of them share.
+    /* Each run has its own coins. The nodes of one job share no other number.
      */
     if (!config.together)
         config.seed = (uint64_t)lull_now_ns();

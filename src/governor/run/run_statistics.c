@@ -166,7 +166,7 @@ bool lull_run_statistics_energy_between(const struct lull_control *control, int6
 
 /* Returns how long after a boundary energy is read: well inside the section that begins there,
  * where power is low and even. Counters and power readings are up to 0.1 s old, and at the boundary
- * itself, where computation has just ended, this is an error of tens of joules. */
+ * itself, where computation has just ended, that would be an error of tens of joules. */
 static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gpu)
 {
     const struct lull_track *track =

@@ -15,7 +15,7 @@
 enum lull_run_part {
     LULL_RUN_PART_WHOLE,   /* every iteration whose sections were known, warm or not */
     LULL_RUN_PART_ALL,     /* those of them that ran at the temperature of the end */
-    LULL_RUN_PART_DESCENT, /* the iterations before the results stood */
+    LULL_RUN_PART_DESCENT, /* the iterations before the results were settled */
     LULL_RUN_PART_SETTLED, /* the iterations after that */
 };
 

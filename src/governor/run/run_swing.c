@@ -170,7 +170,7 @@ static void add_pieces(const struct stretches *stretches, double piece_s, struct
         }
 }
 
-/* Says what is missing; NULL: nothing is. */
+/* Returns what is missing; NULL: nothing is. */
 static const char *run_swing_find_reason(const struct lull_run_swing *swing)
 {
     if (swing->reference.mean_w.count == 0)
@@ -205,7 +205,7 @@ void lull_run_swing_compute(const struct lull_control *managed,
     free(lowered.items);
 }
 
-/* ---- what was given up ---------------------------------------------------------------------- */
+/* ---- given-up levers ------------------------------------------------------------------------ */
 
 /* Names the levers that are given up now, or were. */
 static const char *subject_of(const struct lull_swing_limit *limit)

@@ -24,13 +24,14 @@ struct lull_run_swing {
     double lowest_hz;   /* the band that pieces of that length, and readings, can show */
     double highest_hz;  /* likewise */
     const char *reason; /* why they cannot be compared; NULL: they can */
-    bool is_wider;      /* than at the reference by more than is allowed, for certain */
+    bool is_wider; /* wider than at the reference by more than is allowed, beyond the statistical
+                      error */
 };
 
 /*
  * Computes both sides. unmanaged: the control of a run of the same command without management, all
- * of which is at the reference; NULL: there is none, and what of the managed run was at the
- * reference counts. allowed_ratio: how much wider managed swings may be, >= 0.
+ * of which is at the reference; NULL: there is none, and the parts of the managed run at the
+ * reference count instead. allowed_ratio: how much wider managed swings may be, >= 0.
  */
 void lull_run_swing_compute(const struct lull_control *managed,
                             const struct lull_control *unmanaged, double allowed_ratio,

@@ -136,7 +136,7 @@ static void run_witness_inspect(struct lull_run_witness *witness, pid_t pid)
     memcpy(witness->library, mapped.library, sizeof(witness->library));
 }
 
-/* ---- all of them ------------------------------------------------------------------------- */
+/* ---- all processes ----------------------------------------------------------------------- */
 
 struct witness_search {
     struct lull_run_witness *witness;
@@ -211,7 +211,7 @@ const char *lull_run_witness_elsewhere(char *const command[])
         char *const text = starter == NULL ? strdup(*command) : NULL;
         char *rest = NULL;
 
-        /* A shell's text behind -c is one word. */
+        /* The script after a shell's -c is one word. */
         for (char *word = text != NULL ? strtok_r(text, " \t\n;&|()", &rest) : NULL;
              word != NULL && starter == NULL; word = strtok_r(NULL, " \t\n;&|()", &rest))
             starter = find_starter(run_witness_base_of(word));

@@ -22,7 +22,7 @@ struct lull_sampler;
 struct lull_sampler_round {
     uint32_t wanted[LULL_DEVICE_MAX_GPUS]; /* what to read of the Nth GPU, enum lull_reading_field;
                                             * 0: it is left out */
-    bool lists;                            /* which processes compute on each GPU, too */
+    bool lists;                            /* also list the processes that compute on each GPU */
 };
 
 /* Starts the thread, for the devices gpus[]; devices must live until stop. Errors: -errno. */

@@ -6,9 +6,10 @@
 #include <string.h>
 
 /*
- * The variables that narrow the list of GPUs, by vendor. The first pair narrows the whole list, the
- * second one what the first has left; of a pair only the first variable that is set counts. That is
- * how the vendors' own libraries read them, and how the job will number its GPUs.
+ * The variables that narrow the list of GPUs, by vendor. The first pair narrows the whole list, and
+ * the second one the result. Of a pair only the first variable that is set counts. The vendors'
+ * libraries read them in this way, and the job numbers its GPUs
+ * accordingly.
  */
 static const struct narrowing {
     const char *vendor;
@@ -68,8 +69,8 @@ static bool has_one_model(const struct lull_devices *devices)
     return true;
 }
 
-/* Finds the place in the list that a word means: an index, one with a stack (0.1), or a UUID or its
- * begin. -1: there is none. */
+/* Finds the place in the list that a word denotes: an index, one with a stack (0.1), or a UUID or
+ * its begin. -1: there is none. */
 static long visible_gpu_find_word(const struct lull_devices *devices, const char *word,
                                   const uint32_t *gpus, uint32_t count)
 {
