@@ -200,7 +200,7 @@ static double sweep_order_energy_of(const struct cell *cell)
     return cell->time_ms.mean * cell->power_w.mean;
 }
 
-/* Wants the point half way between two, if there is one and it is not wanted yet. */
+/* Requests the point half way between two, if there is one and it has not been requested yet. */
 static void sweep_order_bisect(struct lull_sweep_order *order, uint32_t kernel, uint32_t a,
                                uint32_t b)
 {

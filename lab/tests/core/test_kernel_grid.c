@@ -228,7 +228,8 @@ static void test_clocks_that_are_not_reached(void **state)
         all = boost(kernels, 9999.0, &random);
         check_short(&all, 0.0, 8);
     }
-    all.rows[7].time_ms *= 1.05; /* a kernel that alone gains less bends for a reason of its own */
+    all.rows[7].time_ms *=
+        1.05; /* if only one kernel gains less, its curve bends for another reason */
     check_short(&all, 0.0, 8);
 }
 

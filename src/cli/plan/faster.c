@@ -82,8 +82,8 @@ static bool is_corner(const struct lull_frontier *frontier)
     return count > 0 && points[count - 1].time_ns == here_ns;
 }
 
-/* Quick plans at the corners of the frontier, as lull_plan_walk() makes them; not at the target
- * itself, for which the walk has none. */
+/* Quick plans at the corners of the frontier, as lull_plan_walk() makes them; there is none at the
+ * target itself, because the walk makes none there. */
 static int try_corners(struct faster *faster, int64_t target_ns)
 {
     struct lull_plan_solver *const solver = faster->solver;

@@ -87,7 +87,7 @@ static void visit(struct lull_limit_visits *visits, struct gpu *gpu, uint32_t se
     }
 }
 
-/* What is dearest beside the settled truth, relatively: energy and time of an iteration. */
+/* The largest relative excess of energy and time of an iteration over the settled true values. */
 static double worst_error(struct gpu *gpu, const double *iterations, const double *seconds,
                           const double *joules)
 {
