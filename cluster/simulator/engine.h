@@ -22,12 +22,12 @@
 #include "cluster/simulator/stretches.h"
 
 enum lull_cluster_fate {
-    LULL_CLUSTER_WAITED, /* it waited to the end of the run, since nothing could start it */
+    LULL_CLUSTER_WAITED, /* it waited until the end of the run, because it could not be started */
     LULL_CLUSTER_DONE,
     LULL_CLUSTER_REJECTED,
 };
 
-/* What became of a job. */
+/* The result of a job. */
 struct lull_cluster_outcome {
     enum lull_cluster_fate fate;
     uint32_t point;
@@ -35,14 +35,14 @@ struct lull_cluster_outcome {
     int64_t end_ns;
     uint32_t preemptions;
     uint32_t failures; /* of nodes that it ran on */
-    int64_t lost_ns; /* work since its last checkpoint that failures undid, all of them together */
+    int64_t lost_ns;   /* work since the last checkpoint that was lost in all failures */
     int64_t shared_ns; /* how much longer it ran because it shared links and the storage */
     uint32_t share_count;
     const struct lull_cluster_share *shares; /* the last time; in the order of choice */
     const char *reason;                      /* static; NULL: none */
 };
 
-/* What happens to the cluster beside its jobs. Zero-initialised: nothing does. */
+/* Conditions of the cluster other than its jobs. Zero-initialised: none. */
 struct lull_cluster_conditions {
     const struct lull_cluster_failure *failures; /* in order: lull_cluster_failures_order */
     size_t failure_count;
@@ -85,22 +85,23 @@ int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_
 
 void lull_cluster_run_destroy(struct lull_cluster_run *run);
 
-/* What became of each job, by number. */
+/* The result of each job, by number. */
 const struct lull_cluster_outcome *lull_cluster_run_outcomes(const struct lull_cluster_run *run);
 
-/* What ran when and where. */
+/* The stretches of all jobs. */
 const struct lull_cluster_stretches *lull_cluster_run_stretches(const struct lull_cluster_run *run);
 
 struct lull_cluster_node_counts lull_cluster_run_nodes(const struct lull_cluster_run *run);
 
 /*
- * What all jobs drew in their operating points, J, summed job by job; and what GPUs of nodes that
- * were on drew without a job, and nodes that were off, until the last job left its GPUs.
+ * The energy of all jobs in their operating points, J, summed job by job; and the energy of GPUs
+ * without a job on nodes that were on, and of nodes that were off, until the last job left its
+ * GPUs.
  */
 void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,
                              double *idle_j_out);
 
-/* What turning nodes on has taken until then, J. */
+/* The energy of turning nodes on until then, J. */
 double lull_cluster_run_turn_on_j(const struct lull_cluster_run *run);
 
 /* The consumption of the cluster until the last job ended: energy by GPU type and part, its cost

@@ -64,8 +64,8 @@ struct lull_cluster_run {
     size_t running_count;
     bool has_stopped;            /* a job has stopped at this instant */
     struct lull_engine_use *use; /* [type] */
-    int64_t *on_ns;              /* [node] that turns on: when it will be on */
-    uint8_t *was_off;            /* [node] that is down: whether it was not on before */
+    int64_t *on_ns;              /* [node]: for one that turns on, the time when it is on */
+    uint8_t *was_off;            /* [node]: for one that is down, whether it was not on before */
     struct lull_cluster_node_counts counts;
     struct lull_cluster_share *scratch;
     double busy_j; /* of jobs, so far */
@@ -84,7 +84,7 @@ static inline struct lull_cluster_policy *lull_engine_decider(struct lull_cluste
 /* Reports the current power of jobs and idle GPUs of a type to the meter. */
 int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now_ns);
 
-/* Carry out a decision. Errors: also -EINVAL, it cannot be executed. */
+/* Execute a decision. Errors: also -EINVAL, it cannot be executed. */
 int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
                       int64_t now_ns);
 int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,

@@ -50,7 +50,7 @@ uint32_t lull_job_class_of(const char *model);
 /* Draws a class; all are equally likely. */
 uint32_t lull_job_class_draw(struct lull_random *random);
 
-/* Returns what a job of a class computes on a model of GPU. */
+/* Returns the work of a job of a class on a model of GPU. */
 void lull_job_class_work(uint32_t job_class, const struct lull_device_curve *model,
                          enum lull_job_network network, struct lull_job_work *work_out);
 
@@ -66,8 +66,8 @@ void lull_job_model_fill(const struct lull_device_curve *model, enum lull_job_ne
 /* ---- types of GPU ------------------------------------------------------------------------- */
 
 /*
- * A model with curves, or an older board of which no curve is known, only how fast it is
- * (Gavel's rates): it has one clock, and draws the share of its limit that the A100 draws.
+ * A model with curves, or an older board without curves, of which only the speed is known (Gavel's
+ * rates). Such a board has one clock, and its power is the same share of its limit as on the A100.
  */
 struct lull_job_type {
     const char *name;
@@ -80,12 +80,13 @@ struct lull_job_type {
 /* By name or alias, case ignored; name need not end behind length. -ENOENT: not known. */
 int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *type_out);
 
-/* What is known of a type for training on many GPUs; NULL: nothing. */
+/* The constants of a type for training on many GPUs; NULL: there are none. */
 const struct lull_training_gpu *lull_job_type_training(const struct lull_job_type *type);
 
 /* The links that large jobs send over: M bytes of one GPU take a + b M. */
 struct lull_job_links {
-    struct lull_job_link inside;  /* a node: the type's own; a board's are those between nodes */
+    struct lull_job_link
+        inside; /* a node: the type's own links; boards without links use those between nodes */
     struct lull_job_link between; /* nodes */
 };
 struct lull_job_links lull_job_type_links(const struct lull_job_type *type,

@@ -32,7 +32,7 @@ struct lull_job_pipelined {
     struct lull_job_points relaxed; /* for bounds */
 };
 
-/* Returns whether a job of so many GPUs can be laid out so, on a type whose matrix products are
+/* Returns whether a job of so many GPUs can have this layout, on a type whose matrix products are
  * known (A100 and H100). */
 bool lull_job_pipelined_is_possible(const struct lull_job_type *type, uint32_t gpus);
 

@@ -53,10 +53,10 @@ void lull_job_workload_destroy(struct lull_job_workload *workload);
 /* "Chakra" or "SimAI". */
 const char *lull_job_workload_form(const struct lull_job_workload *workload);
 
-/* Returns whether the graph differs by how many GPUs a job has. */
+/* Returns whether the graph depends on the number of GPUs. */
 bool lull_job_workload_needs_gpus(const struct lull_job_workload *workload);
 
-/* What a workload runs on. */
+/* The GPUs that a workload runs on. */
 struct lull_job_setting {
     const struct lull_job_type *type;
     uint32_t job_class; /* whose kernels it computes with */
@@ -75,8 +75,8 @@ struct lull_job_recorded {
 
 /*
  * Schedules an iteration at the clocks of the setting: all of them up to 2^17 tasks or so, then
- * every so many. Errors: LULL_E_FORMAT stages or copies that the job's GPUs cannot be, pipelines
- * that job_parallel.h rejects; -ENOMEM.
+ * every so many. Errors: LULL_E_FORMAT stages or copies that do not fit the job's
+ * GPUs, pipelines that job_parallel.h rejects; -ENOMEM.
  */
 int lull_job_workload_make(const struct lull_job_workload *workload,
                            const struct lull_job_setting *setting,

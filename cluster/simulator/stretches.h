@@ -47,7 +47,7 @@ struct lull_cluster_stretches {
 int lull_cluster_stretches_add(struct lull_cluster_stretches *stretches,
                                const struct lull_cluster_stretch *stretch);
 
-/* Appends a change of a node, behind the stretches that there are. -ENOMEM. */
+/* Appends a change of a node, after the present stretches. -ENOMEM. */
 int lull_cluster_stretches_add_change(struct lull_cluster_stretches *stretches, int64_t time_ns,
                                       uint32_t node, enum lull_cluster_power power);
 

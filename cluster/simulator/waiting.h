@@ -31,7 +31,7 @@ struct lull_cluster_names {
     uint32_t first[LULL_CLUSTER_WAIT_NAMES]; /* the first min(count, LULL_CLUSTER_WAIT_NAMES) */
 };
 
-/* What was free for one operating point, in the job's pool. */
+/* The free GPUs for one operating point, in the job's pool. */
 struct lull_cluster_room {
     uint64_t gpus; /* all GPUs of its type */
     uint64_t free;
@@ -50,16 +50,17 @@ struct lull_cluster_wait {
     struct lull_cluster_room at_end;        /* likewise, when it was started itself */
     struct lull_cluster_names running;      /* on arrival, in its pool */
     struct lull_cluster_names ahead;        /* waited on arrival and started before it, in order */
-    struct lull_cluster_names overtaking;   /* came later and started before it, in order */
-    struct lull_cluster_names freed;        /* left GPUs of its first place when it started */
-    uint32_t behind; /* the job that it was behind the longest; UINT32_MAX: none */
+    struct lull_cluster_names overtaking;   /* arrived later and started before it, in order */
+    struct lull_cluster_names freed;        /* freed GPUs of its first place when it started */
+    uint32_t behind; /* the job that delayed it for the longest time; UINT32_MAX: none */
     int64_t behind_ns;
     bool is_consolidated; /* placed as placement.h does */
 };
 
 /*
- * Of a job that was not rejected. O(n log n) in the stretches of its pool, and for every instant at
- * which it was behind another, the jobs that came later and went first. -ENOMEM.
+ * Explains the wait of a job that was not rejected. O(n log n) in the stretches of its pool, plus,
+ * for every instant at which another job had priority, the jobs that arrived later and started
+ * earlier. -ENOMEM.
  */
 int lull_cluster_wait_explain(const struct lull_cluster *cluster,
                               const struct lull_cluster_jobs *jobs,

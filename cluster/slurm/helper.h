@@ -27,7 +27,7 @@ enum { LULL_HELPER_SOCKET_NUMBER = 3 };
 struct lull_helper_start {
     char *const *argv; /* NULL-terminated; the program by its path */
     char *const *environment;
-    unsigned int limit_s; /* it is killed after so long; 0: never */
+    unsigned int limit_s; /* it is killed after this time; 0: never */
     enum lull_helper_socket socket;
     bool is_of_user; /* it keeps only the caller's effective user and group; else it runs in / */
 };
@@ -49,7 +49,7 @@ int lull_helper_start(const struct lull_helper_start *start, struct lull_helper 
 bool lull_helper_listen(struct lull_helper *helper, int64_t until_ns, char *text, size_t size,
                         size_t *size_io);
 
-/* Releases the helper, which may continue; all zero but for -1 is allowed. */
+/* Releases the helper, which may continue; a struct without a helper (zeros and -1) is allowed. */
 void lull_helper_forget(struct lull_helper *helper);
 
 #endif

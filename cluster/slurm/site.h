@@ -16,7 +16,7 @@ enum { LULL_SITE_NAME = 512 };
 struct lull_site {
     char program[LULL_SITE_NAME];
     char runtime_dir[LULL_SITE_NAME];
-    char scheduler[LULL_SITE_NAME]; /* "": the program's name with -schedule behind it */
+    char scheduler[LULL_SITE_NAME]; /* "": the program's name followed by -schedule */
     bool is_default;                /* jobs that request nothing are managed as well */
     bool is_scheduled;              /* and may have been placed by lull-schedule */
     int64_t start_ms;

@@ -36,7 +36,7 @@ bool lull_together_is_key(const char *text);
  */
 bool lull_together_first_node(const char *nodes, char name_out[LULL_TOGETHER_NAME]);
 
-/* Takes FIRST-LAST, or "off" for none; false: it is neither, and the ports are as they were. */
+/* Takes FIRST-LAST, or "off" for none; false: it is neither, and the ports are unchanged. */
 bool lull_together_take_ports(const char *text, struct lull_together_ports *ports);
 
 /*

@@ -16,7 +16,7 @@ struct lull_chakra_building {
     struct lull_error *err;
 };
 
-/* Sets up a node of which nothing is known yet. */
+/* Sets up a node with all values unknown. */
 void lull_chakra_node_init(struct lull_chakra_node *node);
 
 /* Adds an id on which the next node depends; control dependencies are only counted.
@@ -31,7 +31,7 @@ int lull_chakra_add_name(struct lull_chakra_building *building, const char *byte
  * nodes; -ENOMEM. */
 int lull_chakra_add(struct lull_chakra_building *building, struct lull_chakra_node *node);
 
-/* Finds the nodes that the ids mean, and an order. LULL_E_FORMAT: there are no nodes, an id is
+/* Resolves the ids to nodes, and finds an order. LULL_E_FORMAT: there are no nodes, an id is
  * there twice, nodes depend on each other in a circle; -ENOMEM. */
 int lull_chakra_finish(struct lull_chakra_building *building);
 

@@ -35,8 +35,8 @@ enum lull_cluster_format lull_cluster_format_of_head(const char *head, size_t si
 /* Detects the other formats by their first line. */
 enum lull_cluster_format lull_cluster_format_of_line(const char *line);
 
-/* Reads all jobs of a text. Errors, with the byte of the text: LULL_E_FORMAT it is no such array;
- * a date that is none; -ENOMEM; those of lull_json_next. */
+/* Reads all jobs of a text. Errors, with the byte of the text: LULL_E_FORMAT not such an array, or
+ * an invalid date; -ENOMEM; those of lull_json_next. */
 int lull_cluster_philly_read(struct lull_source *source, const char *path,
                              struct lull_job_table *table, struct lull_error *err);
 

@@ -51,9 +51,9 @@ uint32_t lull_cluster_pools_find(const struct lull_cluster_pools_table *table, c
 
 /*
  * Reads the failures of a cluster of node_count nodes, ordered (lull_cluster_failures_order). The
- * caller frees *failures_out. Errors: LULL_E_FORMAT no such number, a node that there is not, a
- * time below 0, an end that is not after its beginning, a node that fails while it is down;
- * -ENOMEM; those of lull_columns_read.
+ * caller frees *failures_out. Errors: LULL_E_FORMAT no such number, an unknown node, a time below
+ * 0, an end that is not after its beginning, a node that fails while it is down; -ENOMEM; those of
+ * lull_columns_read.
  */
 int lull_cluster_failures_read(const char *path, uint32_t node_count,
                                struct lull_cluster_failure **failures_out, size_t *count_out,

@@ -60,7 +60,7 @@ enum { LULL_CLUSTER_STEPS_MAX = 16 }; /* deadlines of one job */
 /* The longest duration, and the longest time from the first submission to the last: 30 years. */
 #define LULL_JOB_TABLE_MAX_SPAN_NS INT64_C(1000000000000000000)
 
-/* Ending by a deadline is worth this much. */
+/* The value of ending by a deadline. */
 struct lull_cluster_step {
     int64_t deadline_ns; /* on the clock of submission */
     double value;        /* >= 0; 1 where no value is given */

@@ -43,7 +43,7 @@ struct lull_table_gpu {
 
 struct lull_point_table; /* opaque */
 
-/* Reads a file. Errors: LULL_E_FORMAT it is no such document, with what and where; -ENOENT;
+/* Reads a file. Errors: LULL_E_FORMAT not such a document, with the error and its place; -ENOENT;
  * -ENOMEM; -EFBIG. */
 int lull_point_table_read(const char *path, struct lull_point_table **table_out,
                           struct lull_error *err);
@@ -54,8 +54,8 @@ int lull_point_table_parse(const char *text, size_t size, const char *name,
 
 void lull_point_table_destroy(struct lull_point_table *table);
 
-/* What is known of a job on a type of GPU, and of a type; NULL: nothing, as with a NULL table.
- * O(log n). */
+/* The entry of a job on a type of GPU; the entry of a type.
+ * NULL: there is none, or the table is NULL. O(log n). */
 const struct lull_table_row *lull_point_table_find(const struct lull_point_table *table,
                                                    const char *job, const char *type);
 const struct lull_table_gpu *lull_point_table_gpu(const struct lull_point_table *table,

@@ -15,17 +15,17 @@
 
 enum {
     LULL_TRAINING_NAME = 64,     /* bytes of a name, the end included; all printable */
-    LULL_TRAINING_JOBS = 1 << 12 /* the most of a file */
+    LULL_TRAINING_JOBS = 1 << 12 /* the most jobs of a file */
 };
 
 struct lull_training_entry {
     char name[LULL_TRAINING_NAME];
     char gpu[LULL_TRAINING_NAME];      /* not empty */
     char software[LULL_TRAINING_NAME]; /* empty: job.matrix_ratio, unless step_s, is given */
-    char use[LULL_TRAINING_NAME];      /* what step_s is there for; may be empty */
+    char use[LULL_TRAINING_NAME];      /* purpose of step_s ("test"); may be empty */
     double step_s;                     /* measured; 0: it was not */
     double node_w;                     /* the same */
-    char node_use[LULL_TRAINING_NAME]; /* what node_w is there for; may be empty */
+    char node_use[LULL_TRAINING_NAME]; /* purpose of node_w; may be empty */
     struct lull_training_setup job;    /* matrix_ratio and gap_s: 0 where not given */
 };
 
@@ -36,7 +36,7 @@ struct lull_training_jobs {
 
 /*
  * Reads a file, plain or gzip ("-" is standard input). Errors: LULL_E_FORMAT with the job's name:
- * a word or a number that is not what its key takes, no jobs or more than LULL_TRAINING_JOBS, no
+ * a word or a number that is invalid for its key, no jobs or more than LULL_TRAINING_JOBS, no
  * gpu; -ENOMEM; those of lull_json_read_document. The list is left empty then.
  */
 int lull_training_jobs_read(const char *path, struct lull_training_jobs *jobs_out,

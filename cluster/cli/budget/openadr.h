@@ -22,7 +22,7 @@ struct lull_openadr; /* opaque */
 int lull_openadr_start(const struct lull_budget_settings *settings,
                        struct lull_openadr **openadr_out, struct lull_error *err);
 
-/* Stops asking, at once also where an answer is waited for. NULL is allowed. */
+/* Stops polling at once, even during a request. NULL is allowed. */
 void lull_openadr_stop(struct lull_openadr *openadr);
 
 /* Copies the events that are known; none before the first answer. NULL: none. */

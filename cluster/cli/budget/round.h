@@ -15,7 +15,7 @@ int lull_budget_round_create(const struct lull_budget_settings *settings,
                              struct lull_budget_nodes *nodes, struct lull_budget_round **round_out);
 void lull_budget_round_destroy(struct lull_budget_round *round);
 
-/* Runs a round; target_w: what a grid requests, INFINITY: nothing. -ENOMEM. */
+/* Runs a round; target_w: the target of a grid, INFINITY: none. -ENOMEM. */
 int lull_budget_round_run(struct lull_budget_round *round, double target_w, struct lull_error *err);
 
 /* Lifts the caps of all GPUs. */

@@ -27,7 +27,7 @@ enum {
 /* The budget of a cluster, a rack or a node, W. */
 struct lull_budget_cap {
     double limit_w;   /* 0: none */
-    double besides_w; /* what else than GPUs is drawn there, all the time */
+    double besides_w; /* constant power of other equipment there */
 };
 
 struct lull_budget_rack {
@@ -48,7 +48,8 @@ struct lull_budget_place {
     uint64_t gpus;
 };
 
-/* A section of the file about jobs: it holds for those on these GPUs, or for all of a user. */
+/* A section of the file about jobs: it applies to the jobs on these GPUs, or to all jobs of a user.
+ */
 struct lull_budget_job {
     char name[LULL_BUDGET_NAME_BYTES];
     uint32_t place_count;
@@ -56,13 +57,13 @@ struct lull_budget_job {
     bool has_user;
     uint32_t uid;
     double weight;
-    double min_ratio;   /* it bears no clock below this part of the highest */
-    double clock_bound; /* the part of its time that the clock decides */
+    double min_ratio;   /* its minimum clock, as a share of the highest */
+    double clock_bound; /* the share of its time that depends on the clock */
 };
 
 struct lull_budget_settings {
     struct lull_budget_cap cap;                      /* of all */
-    double hold_s;                                   /* for so long caps outlive this program */
+    double hold_s;                                   /* how long caps outlive this program */
     char grid_file[LULL_BUDGET_TEXT_BYTES];          /* "": none */
     char webhook[LULL_BUDGET_NAME_BYTES];            /* ADDRESS:PORT; "": none */
     char webhook_token_file[LULL_BUDGET_TEXT_BYTES]; /* not "" where there is a webhook */

@@ -16,22 +16,22 @@ struct lull_cluster_bound {
 };
 
 /*
- * Lower bounds on the energy of any schedule that runs the jobs which the policy brought to their
- * ends, jobs[i] being the run's job i with operating points that bound all it could run at
- * (operating_points.h, relaxed), each with GPUs of one type from start to end at clocks that may
- * change as it runs (in any pieces where the job may be stopped), ends no later than the policy
- * did, meets every deadline that the policy met, and keeps under the run's power cap
- * (cluster/core/bound/slot_relaxation.h: how times become slots of slot_s; 0: a 288th of the whole;
- * cluster/core/power/baseline_power.h: what idle GPUs add). conditions are those of the run.
- * Errors: -ERANGE slots too short; -EPROTO the run needed less than the bound, which is a bug in
- * the bound; -ENOMEM. One thread at a time.
+ * Computes lower bounds on the energy of any schedule that runs the jobs which the policy
+ * completed, ends no later than the policy did, meets every deadline that the policy met,
+ * and keeps the run's power cap. jobs[i] is the run's job i with operating points that
+ * bound all possible ones (operating_points.h, relaxed). Each job uses GPUs of one type
+ * from start to end, at clocks that may change while it runs; jobs that may be stopped may
+ * run in pieces. slot_s: length of a slot (see cluster/core/bound/slot_relaxation.h); 0: a
+ * 288th of the whole. cluster/core/power/baseline_power.h adds the energy of idle GPUs. conditions
+ * are those of the run. Errors: -ERANGE slots too short; -EPROTO the run needed less than the
+ * bound, which is a bug in the bound; -ENOMEM. One thread at a time.
  */
 int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                        const struct lull_cluster_run *run,
                        const struct lull_cluster_conditions *conditions, double slot_s,
                        struct lull_cluster_bound *bound_out, struct lull_error *err);
 
-/* Lists for users what such a bound does not count. notes_out has room for LULL_CLUSTER_BOUND_NOTES
+/* Lists for users what such a bound ignores. notes_out has room for LULL_CLUSTER_BOUND_NOTES
  * static texts. Returns how many there are. */
 enum { LULL_CLUSTER_BOUND_NOTES = 4 };
 size_t lull_cluster_bound_notes(const struct lull_cluster_jobs *jobs,

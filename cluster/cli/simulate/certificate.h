@@ -12,10 +12,10 @@
 /*
  * The cost of a schedule: the energy of its jobs, plus second_j for each second of a job from its
  * arrival to its end, times the job's weight, less the values of jobs that ended in time. Below 0
- * it is a gain. No schedule costs less than the bound that runs the jobs without a value which this
- * run brought to their ends, meets the deadlines of theirs that it met, and runs any of the jobs
- * with a value, however late it ends. Clocks may change while a job runs; jobs stop and continue
- * only where they may in this scenario.
+ * it is a gain. bound_j is a lower bound on the cost of every schedule that runs the jobs
+ * without a value which this run completed, meets those of their deadlines that
+ * it met, and runs any subset of the jobs with a value, however late it ends. Clocks may change
+ * while a job runs; jobs stop and continue only where they may in this scenario.
  */
 struct lull_cluster_certificate {
     double second_j;
@@ -31,7 +31,7 @@ struct lull_certificate_effort {
     int64_t steps;
 };
 
-/* A run that is certified, with all that it was a run of. */
+/* A run to be certified, with its inputs. */
 struct lull_certified_run {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;

@@ -41,7 +41,7 @@ struct lull_gantt {
     uint32_t layer_count;
     bool has_clocks;
     bool has_late;                    /* a job is done after its deadline */
-    struct lull_picture_bins *wants;  /* [pool]: GPUs that waiting jobs want */
+    struct lull_picture_bins *wants;  /* [pool]: GPUs that waiting jobs request */
     struct lull_picture_bins waiting; /* how many jobs wait */
 };
 
@@ -71,7 +71,7 @@ uint32_t lull_gantt_layer_of(const struct lull_gantt *gantt,
 /* Returns whether a job ended after its deadline. */
 bool lull_gantt_is_late(const struct lull_gantt *gantt, uint32_t job);
 
-/* How a node looks while it is not on, by its power state. */
+/* Colours of a node that is not on, by its power state. */
 struct lull_gantt_node_look {
     const char *name; /* null: the node is on */
     const char *class;
@@ -79,13 +79,14 @@ struct lull_gantt_node_look {
 };
 extern const struct lull_gantt_node_look lull_gantt_node_looks[LULL_CLUSTER_DOWN + 1];
 
-/* Calls `see` for each time in which a node was not on. Errors: -ENOMEM. */
+/* Calls `see` for each stretch in which a node was not on. Errors: -ENOMEM. */
 int lull_gantt_each_node_state(const struct lull_gantt *gantt,
                                void (*see)(void *user, uint32_t node, enum lull_cluster_power power,
                                            double begin_s, double end_s),
                                void *user);
 
-/* Colours of waiting, from 1 on: the higher, the more GPUs of their pool waiting jobs want. */
+/* Colours of waiting, from 1 on: a higher one means that waiting jobs request more GPUs of their
+ * pool. */
 extern const uint32_t lull_gantt_want_rgb[LULL_GANTT_WANT_SHADES + 1];
 
 /* Draws the strip of a pool's waiting jobs, whose bottom is at bottom. */

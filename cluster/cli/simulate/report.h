@@ -13,8 +13,8 @@
 int lull_cluster_report_print(const struct lull_scenario *scenario,
                               const struct lull_scenario_run *run, struct lull_error *err);
 
-/* Prints one JSON document, with what explains a job in it (null: nothing), which it takes.
- * Errors: -ENOMEM. */
+/* Prints one JSON document, including the explanation of a job
+ * (null: none), which it takes over. Errors: -ENOMEM. */
 int lull_cluster_report_print_json(const struct lull_scenario *scenario,
                                    const struct lull_scenario_run *run, json_t *explained,
                                    struct lull_error *err);

@@ -41,7 +41,7 @@ struct lull_scenario_model {
 struct lull_scenario {
     struct lull_scenario_model model;
     struct lull_cluster_conditions conditions; /* power, failures and the network */
-    bool has_failures; /* they were requested, though it may be that none happens */
+    bool has_failures;                         /* they were requested, even if none occurs */
     struct lull_cluster_failure *failures;
     struct lull_tariff_table price;
     struct lull_tariff_table carbon;
@@ -60,14 +60,14 @@ int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenari
                        struct lull_error *err);
 void lull_scenario_fini(struct lull_scenario *scenario);
 
-/* What the table calls a job; its number where the table does not name it. */
+/* The name of a job in the table, or its number if the table has no name. */
 struct lull_printable lull_scenario_job_name(const struct lull_scenario_model *model, uint32_t job);
 
 /* "all" where there is one pool; "others" for jobs of pools that have no nodes. */
 struct lull_printable lull_scenario_pool_name(const struct lull_scenario_model *model,
                                               uint32_t pool);
 
-/* The same as JSON strings: whole, with the characters that they have. NULL: out of memory. */
+/* The same as JSON strings, uncut and with all characters. NULL: out of memory. */
 json_t *lull_scenario_job_json(const struct lull_scenario_model *model, uint32_t job);
 json_t *lull_scenario_pool_json(const struct lull_scenario_model *model, uint32_t pool);
 

@@ -29,9 +29,9 @@ struct lull_scenario_models {
 };
 
 /*
- * Reads a document of `lull model fit` and predicts what has power in it at all clocks of the types
- * (type_count of them) that were measured between, at the highest memory clock. Errors: those of
- * lull_model_sets_read; -EINVAL nothing in it is of these types; -ENOMEM.
+ * Reads a document of `lull model fit`. Predicts its entries with power at all clocks of
+ * the types (type_count of them) within the measured range, at the highest memory clock. Errors:
+ * those of lull_model_sets_read; -EINVAL nothing in it is of these types; -ENOMEM.
  * lull_scenario_models_fini() must follow, also after an error. One thread.
  */
 int lull_scenario_models_read(struct lull_scenario_models *models, const char *path,

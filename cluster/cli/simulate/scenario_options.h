@@ -36,13 +36,13 @@ struct lull_scenario_model_options {
     uint32_t job_class;  /* of all jobs; LULL_JOB_CLASSES: known from the table, else drawn */
     int64_t seed;        /* of drawn classes */
     int64_t elastic;     /* jobs may have this many times fewer or more GPUs: a power of two */
-    enum lull_job_network network; /* what joins the GPUs of a job */
+    enum lull_job_network network; /* the network between the GPUs of a job */
     const char *rates;             /* a table of speeds by type of GPU; null: none */
     const char *models;            /* a document of `lull model fit`; null: none */
     const char *points;            /* a table of operating points by job_type; null: none */
 };
 
-/* What the policy is set to and compared with, and how its run is judged. */
+/* The policy's parameter, the comparison, and the evaluation of the run. */
 struct lull_scenario_policy_options {
     const struct lull_cluster_policy_ops *ops; /* null: several are compared */
     bool has_knob;

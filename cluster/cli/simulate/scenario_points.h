@@ -37,7 +37,7 @@ struct lull_scenario_points {
     uint8_t *classes;                     /* [job] */
     size_t of_class[LULL_JOB_CLASSES];    /* how many jobs are of each class */
     size_t drawn;                         /* jobs whose class was drawn */
-    struct lull_job_pipelined *pipelined; /* one for each number of GPUs that was met */
+    struct lull_job_pipelined *pipelined; /* one for each number of GPUs that occurs */
     size_t pipelined_count;
     size_t pipelines; /* jobs that are pipelines */
     struct lull_scenario_workloads workloads;
@@ -46,8 +46,8 @@ struct lull_scenario_points {
     struct lull_scenario_point_list chosen;
     struct lull_scenario_point_list relaxed; /* for bounds; empty unless is_relaxed */
     bool is_relaxed;
-    size_t relaxed_of_job;                 /* how many the job made last has */
-    struct lull_cluster_job *relaxed_jobs; /* [job] with these points alone; null: none */
+    size_t relaxed_of_job;                 /* number of points of the last job */
+    struct lull_cluster_job *relaxed_jobs; /* [job] with only these points; null: none */
 };
 
 /*
@@ -66,7 +66,7 @@ int lull_scenario_points_make(struct lull_scenario_points *points,
                               struct lull_cluster_job *jobs, struct lull_error *err);
 void lull_scenario_points_fini(struct lull_scenario_points *points);
 
-/* Returns what was assumed of the jobs, where types of GPU are named. null: out of memory. */
+/* Returns the assumptions about the jobs, if types of GPU are named. null: out of memory. */
 json_t *lull_scenario_points_json(const struct lull_scenario_points *points, size_t jobs);
 void lull_scenario_points_print(const struct lull_scenario_points *points, size_t jobs);
 

@@ -17,7 +17,7 @@ struct lull_scenario_workload {
     struct lull_job_workload *read;
 };
 
-/* A file as one kind of job runs it. */
+/* A file as run by one kind of job. */
 struct lull_scenario_recorded {
     uint32_t file;
     uint32_t job_class;

@@ -17,9 +17,9 @@ int lull_tables_write_jobs(const char *path, const struct lull_scenario_model *m
 
 /*
  * Writes one line per event, in the order of time, as Batsim's energy trace has it: time (s);
- * on the clock of the table of jobs; energy (J) since the first submission; wattmin (W), what all
- * nodes would draw if no GPU had a job; epower (W), the mean since the line above, NA where no time
- * has passed; event_type, s: a job starts, e: it ends or is preempted, p: it changes its clock, or
+ * on the clock of the table of jobs; energy (J) since the first submission; wattmin (W), the power
+ * of all nodes if no GPU had a job; epower (W), the mean since the line above, NA if no time has
+ * passed; event_type, s: a job starts, e: it ends or is preempted, p: it changes its clock, or
  * a node is turned on or off, fails or works again. The run kept its power. Errors: -ENOMEM; those
  * of lull_file_write_atomic.
  */

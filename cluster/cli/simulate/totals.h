@@ -17,14 +17,14 @@ struct lull_cluster_totals {
     uint64_t done;
     uint64_t misses; /* deadlines, also of jobs that were rejected or never started */
     uint64_t preemptions;
-    double wait_s;       /* sum over done jobs, each as long as it did not run before its end */
+    double wait_s; /* sum over done jobs of the time before their end in which they did not run */
     double completion_s; /* sum over done jobs, each from its arrival to its end */
     double busy_gpu_s;
     double value_j;   /* of jobs that ended in time */
     double offered_j; /* values of all jobs */
 };
 
-/* How long done jobs did not run on average, also after preemptions; 0 where none is done. */
+/* Mean time that done jobs waited, including after preemptions; 0 if none is done. */
 double lull_cluster_totals_mean_wait_s(const struct lull_cluster_totals *totals);
 
 /* The share of the GPUs that was busy until time_s; 0 where there are no GPUs or no time. */

@@ -45,8 +45,8 @@ struct lull_dual_prices {
 /*
  * Computes the bound, J, of a checked problem (lull_slot_problem_check). choices_out may be NULL;
  * otherwise it has job_count elements and receives the best schedule of each job at these prices.
- * Of equal ones it is the first operating point and the earliest start; it is none if rejecting the
- * job costs no more. Errors: -ENOMEM.
+ * Of equal ones the first operating point and the earliest start
+ * are used. A job has no schedule if rejecting it costs no more. Errors: -ENOMEM.
  */
 int lull_dual_bound(const struct lull_slot_problem *problem, const struct lull_dual_prices *prices,
                     double *bound_j_out, struct lull_slot_choice *choices_out);

@@ -47,7 +47,7 @@ struct lull_preemptive_job {
     double arrival_s;
     double second_j;      /* cost of a second of its completion time; >= 0 */
     double value_j;       /* gain of running it, so it may be left out; INFINITY: it has to run */
-    double deadline_s;    /* all progress is made before it; > arrival_s; INFINITY: no deadline */
+    double deadline_s;    /* deadline, by which all progress is made; > arrival_s; INFINITY: none */
     uint32_t point_count; /* to LULL_CLUSTER_MAX_POINTS */
     const struct lull_preemptive_point *points;
     double worth_j; /* lambda of the last search, where the next begins; 0 at first */
@@ -66,10 +66,10 @@ const struct lull_preemptive_point *
 lull_preemptive_best_point(const struct lull_preemptive_job *job, double *cost_j_out);
 
 /*
- * A bound on the least cost, J, at prices gpu_w >= 0, J for a second of a GPU; never above that of
- * leaving the job out, 0, where it has a value. use: one element per price, to which the
- * GPU-seconds that the job would take are added. O(slots that it may wait * operating points), ten
- * times at most.
+ * A lower bound on the least cost, J, at prices gpu_w >= 0, J for a second of a
+ * GPU. For a job with a value it is never above 0, the cost of leaving the job out. use: one
+ * element per price, to which the GPU-seconds that the job would take are added. O(slots that it
+ * may wait * operating points), ten times at most.
  */
 double lull_preemptive_alone_j(struct lull_preemptive_job *job,
                                const struct lull_preemptive_slots *slots, const double *gpu_w,

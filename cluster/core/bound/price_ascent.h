@@ -34,7 +34,7 @@ typedef int (*lull_price_look)(void *asked, const double *prices, double *bound_
 /*
  * Finds the best bound among the given prices times 0, 0.1 to 1.2, and then along the steps.
  * prices: `cells` of them, >= 0, which the best ones overwrite. asked is passed to look. Errors:
- * -ENOMEM, or what look returned.
+ * -ENOMEM, or those of look.
  */
 int lull_price_ascend(size_t cells, lull_price_look look, void *asked,
                       const struct lull_price_ascent *ascent, double *prices, double *bound_out);

@@ -51,7 +51,7 @@ struct lull_slotting {
     int64_t cap_w;       /* limit of the jobs' power above rest_w; LULL_SLOTS_UNCAPPED */
     double peak_ratio;   /* for cap_w: a job draws this many times its mean power; 0: 1 */
     const double
-        *rest_w;        /* [type] of a GPU, no more than any operating point draws of it; NULL: 0 */
+        *rest_w; /* [type] of a GPU, no more than its power at any operating point; NULL: 0 */
     bool is_above_rest; /* operating points cost only the energy above rest_w */
     bool is_open;       /* jobs may end after the horizon, if their deadlines allow */
     bool may_reclock;   /* jobs may change their clocks while they run; otherwise they keep their
@@ -67,8 +67,8 @@ struct lull_slot_relaxation {
 
 /*
  * The cluster and the jobs are checked. Operating points that no deadline, no memory or too few
- * GPUs allow are left out. Types of GPU have idle_w, which a job's GPU is never counted below under
- * a cap. Errors: -EINVAL a job that has to run has no operating point left, with its number;
+ * GPUs allow are left out. Under a cap, the power of a job's GPU counts as at least the idle_w of
+ * its type. Errors: -EINVAL a job that has to run has no operating point left, with its number;
  * -ERANGE more slots than LULL_SLOTS_MOST, or more types than there may be; -ENOMEM. The output is
  * empty then.
  */

@@ -16,7 +16,8 @@
 
 struct lull_calendar; /* opaque */
 
-/* Everything free. Borrows the cluster, which has been checked. -ENOMEM. */
+/* Creates a calendar in which all GPUs are free. Borrows the cluster, which has been checked.
+ * -ENOMEM. */
 int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calendar **calendar_out);
 void lull_calendar_destroy(struct lull_calendar *calendar);
 
@@ -35,7 +36,7 @@ struct lull_calendar_request {
  * lowest number is taken. At now_ns the GPUs must be free in `real`, too (NULL: not checked).
  * Writes the shares (room for node_count). Returns LULL_CLUSTER_NEVER where there is no such time.
  * Entries before now_ns are dropped. O(nodes and reservations of the group); log of those more for
- * gangs over several nodes. Without memory it returns LULL_CLUSTER_NEVER.
+ * gangs over several nodes. Returns LULL_CLUSTER_NEVER if out of memory.
  */
 int64_t lull_calendar_find(struct lull_calendar *calendar,
                            const struct lull_calendar_request *request, int64_t now_ns,

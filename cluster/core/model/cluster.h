@@ -19,7 +19,7 @@ enum {
 
 #define LULL_CLUSTER_MAX_TURN_ON_NS INT64_C(1000000000000000) /* 11 days */
 
-/* What the GPUs of a node are. */
+/* A type of node, by its GPUs. */
 struct lull_cluster_type {
     const char *name;    /* e.g. "A100-SXM4-40GB"; borrowed */
     uint32_t memory_mib; /* of one GPU; 0: not known, everything fits */
@@ -44,7 +44,7 @@ struct lull_cluster {
     uint32_t pool_count;
 };
 
-/* GPUs of one node that a job has or is to have. */
+/* GPUs of one node that are or will be assigned to a job. */
 struct lull_cluster_share {
     uint32_t node;
     uint32_t gpus;

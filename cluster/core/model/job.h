@@ -18,8 +18,8 @@
 
 enum {
     LULL_CLUSTER_MAX_POINTS = 16,
-    /* Of a job in a bound (operating_points.h): three for each of four types of GPU and nine
-       numbers of them, or more of each where there are fewer. */
+    /* Of a job in a bound (operating_points.h): three for each combination of four types of GPU and
+       nine numbers of GPUs, or more of each if there are fewer combinations. */
     LULL_CLUSTER_RELAXED_POINTS = 144,
 };
 
@@ -37,15 +37,15 @@ struct lull_cluster_point {
     int64_t time_ns; /* > 0, from start to end without a pause */
     double energy_j; /* >= 0, of all its GPUs */
     float waiting_w; /* of all its GPUs while they wait for other jobs; >= 0, at most the mean */
-    float read_mb_s; /* what it reads from the storage that jobs share; >= 0 */
+    float read_mb_s; /* read rate from the shared storage; >= 0 */
 };
 
 struct lull_cluster_job {
     int64_t arrival_ns;  /* 0 to LULL_CLUSTER_MAX_NS */
     int64_t deadline_ns; /* on the same clock; LULL_CLUSTER_NEVER: none */
     double weight;       /* > 0: how much a second of its completion time counts; usually 1 */
-    double value_j;      /* the energy that one would spend to have it done by its deadline; 0: no
-                            value is known, and the job has to run */
+    double value_j;      /* the energy that its completion by the deadline is worth; 0:
+                            unknown, and the job has to run */
     uint32_t pool;
     uint32_t memory_mib; /* of each GPU; 0: not known */
     bool is_preemptible;

@@ -34,8 +34,8 @@ enum {
 enum lull_job_task_kind {
     LULL_JOB_COMPUTE, /* follows the clock */
     LULL_JOB_TRANSFER,
-    LULL_JOB_HOST, /* work of the host or a copy of memory, which keeps its time; on a device of its
-                      own */
+    LULL_JOB_HOST, /* work of the host or a copy of memory, whose time is constant; on a separate
+                      device */
 };
 
 enum lull_job_order {
@@ -82,8 +82,8 @@ struct lull_job_graph {
 
 void lull_job_graph_fini(struct lull_job_graph *graph);
 
-/* Add a resource or a task, and return its index. Errors: -EINVAL there are no units, a time is out
- * of range, or a resource or device is not there; -E2BIG; -ENOMEM. */
+/* Add a resource or a task, and return its index. Errors: -EINVAL no units, a time out of range, or
+ * an unknown resource or device; -E2BIG; -ENOMEM. */
 int64_t lull_job_graph_add_resource(struct lull_job_graph *graph,
                                     const struct lull_job_resource *resource);
 int64_t lull_job_graph_add(struct lull_job_graph *graph, const struct lull_job_task *task);
@@ -105,11 +105,11 @@ int lull_job_graph_finish(struct lull_job_graph *graph, struct lull_error *err);
 int64_t lull_job_graph_schedule(const struct lull_job_graph *graph, const int64_t *duration_ns,
                                 int64_t *begin_out);
 
-/* Where the time of a device goes; on a device of one unit the three add up to the makespan. */
+/* The use of a device's time; on a device of one unit the three add up to the makespan. */
 struct lull_job_usage {
     int64_t compute_ns;
-    int64_t exposed_ns; /* it does not compute, and a transfer that it waits for is under way */
-    int64_t bubble_ns;  /* nothing of it is under way */
+    int64_t exposed_ns; /* it does not compute, but waits for a transfer under way */
+    int64_t bubble_ns;  /* neither computation nor a transfer is under way */
 };
 
 /* usage_out: resource_count places, of which those of devices are filled in. O(n log n). -ENOMEM.
@@ -120,7 +120,8 @@ int lull_job_graph_usage(const struct lull_job_graph *graph, const int64_t *dura
 
 /* ---- an iteration with all GPUs at one clock ------------------------------------------------- */
 
-/* What the tasks take at a clock, tempo as in lull_job_iterate. duration_out: task_count places. */
+/* The durations of the tasks at a clock, tempo as in lull_job_iterate. duration_out: task_count
+ * places. */
 void lull_job_graph_durations(const struct lull_job_graph *graph,
                               const struct lull_job_tempo *tempo, int64_t *duration_out);
 
@@ -134,11 +135,11 @@ struct lull_job_iteration {
 };
 
 /*
- * Resources 0 to devices - 1 (devices > 0) are what computes, each `gpus` GPUs (> 0) that are
- * alike; the graph is finished, and not all of it takes no time. tempo: one for each kind of work
- * of the graph's tasks. Computation takes the compute_ratio of its kind as long and draws its
- * compute_w; transfers take transfer_ratio of the first, a GPU draws transfer_w in exposed
- * communication and waiting_w in bubbles. -ENOMEM. As long as one schedule.
+ * Resources 0 to devices - 1 (devices > 0) compute; each represents `gpus` (>
+ * 0) identical GPUs. The graph is finished, and its durations are not all 0. tempo: one for each
+ * kind of work of the graph's tasks. Computation takes the compute_ratio of its kind as long and
+ * draws its compute_w; transfers take transfer_ratio of the first, a GPU draws transfer_w in
+ * exposed communication and waiting_w in bubbles. -ENOMEM. As long as one schedule.
  */
 int lull_job_iterate(const struct lull_job_graph *graph, uint32_t devices, uint64_t gpus,
                      const struct lull_job_tempo *tempo, struct lull_job_iteration *iteration_out);

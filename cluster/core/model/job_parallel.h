@@ -51,27 +51,29 @@ struct lull_job_parallel {
 
     /* Of a chunk and a micro-batch, on one GPU at the highest clock. */
     int64_t forward_ns;      /* > 0 */
-    int64_t backward_ns;     /* > 0; what it computes again included */
+    int64_t backward_ns;     /* > 0; recomputation included */
     int64_t head_forward_ns; /* how much longer the last chunk takes, for its head; >= 0 */
     int64_t head_backward_ns;
     double stage_bytes; /* from chunk to chunk, over the stage_link */
 
     /* Collectives; >= 0. */
     int64_t forward_link_ns;  /* of a forward, among the GPUs of a device */
-    int64_t backward_link_ns; /* of a backward, or what of it makes the input's gradient */
+    int64_t backward_link_ns; /* of a backward, or of its part that computes the input's gradient */
     int64_t gradient_link_ns; /* of all gradients of one GPU, among the copies */
 
     uint32_t buckets;      /* of each chunk, > 0 */
-    bool is_gradient_late; /* the buckets leave behind the device's last action, not as they come */
+    bool is_gradient_late; /* the buckets are sent after the device's last action, not as they
+                              become ready */
     int64_t optimizer_ns;  /* >= 0; follows the clock */
 
-    /* Where each copy updates or keeps a part of the parameters only; times among the copies. */
-    int64_t parameter_link_ns; /* gathering those of one GPU, once, each ahead of its first use */
-    int64_t gather_link_ns;    /* or those of a chunk ahead of each of its actions; and then */
-    int64_t scatter_link_ns;   /* its gradients behind each backward, instead of buckets */
+    /* If each copy updates or stores only a part of the parameters: times among the copies. */
+    int64_t
+        parameter_link_ns; /* gathering the parameters of one GPU once, each before its first use */
+    int64_t gather_link_ns; /* or gathering those of a chunk before each of its actions; and then */
+    int64_t scatter_link_ns; /* reducing its gradients after each backward, instead of buckets */
 
-    /* Of the host; they keep their time. The next iteration's input is read and copied to the GPU
-       beside this one; a gap comes behind all optimizers. >= 0. */
+    /* Times of the host, which are constant, >= 0. The next iteration's input is
+       read and copied to the GPU during this one; the gap follows all optimizers. */
     int64_t input_ns;
     int64_t copy_ns;
     int64_t gap_ns;

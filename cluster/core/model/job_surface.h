@@ -60,8 +60,9 @@ struct lull_job_work {
 enum { LULL_JOB_SYNC_GPUS = 8 };
 
 /*
- * What a second of work at the highest clock becomes at another; made once per kind of work, model
- * of GPU and clock.
+ * The scaling of a second of work at the highest clock to
+ * another clock; made once per kind of work, model of GPU and
+ * clock.
  */
 struct lull_job_tempo {
     uint32_t sm_mhz;
@@ -103,7 +104,7 @@ struct lull_job_surface {
 struct lull_job_surface_point {
     int64_t time_ns;      /* at least 1, at most LULL_CLUSTER_MAX_NS */
     double energy_j;      /* of all its GPUs */
-    double exposed_ratio; /* of its time, that it only communicates */
+    double exposed_ratio; /* share of its time in which it only communicates */
     double waiting_w;     /* of all its GPUs when they wait for others' transfers */
     double read_mb_s;     /* by all of them, on average */
 };
@@ -111,11 +112,12 @@ struct lull_job_surface_point {
 /*
  * The point of this many GPUs (> 0) at clock number `clock` (0: the highest), O(1).
  *
- * The job's batch stays as it is, so that each of n GPUs computes the n-th part. With measured
- * rates, what the time is longer than that, as seen from the fewest GPUs of the table, is exposed
- * communication. False, and nothing written: there is a table, and it lacks this number of GPUs or
- * the job's own. Without a table communication follows the ring: sync_ratio of the time at
- * LULL_JOB_SYNC_GPUS GPUs, if each had the work that one has in this job.
+ * The job's batch is constant, so that each of n GPUs computes the n-th part. With
+ * measured rates, the time beyond that, relative to the fewest GPUs of the table, is
+ * exposed communication. Returns false and writes nothing if a table lacks this number of
+ * GPUs or the job's own. Without a table communication follows the ring: it takes
+ * sync_ratio of the time at LULL_JOB_SYNC_GPUS GPUs, if each had the work of one GPU in
+ * this job.
  */
 bool lull_job_surface_at(const struct lull_job_surface *surface, uint32_t gpus, uint32_t clock,
                          struct lull_job_surface_point *point_out);

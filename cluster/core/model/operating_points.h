@@ -17,8 +17,8 @@
 /*
  * Chooses among count > 0 candidates, which are put into another order. The corners of each hull
  * stay, except those that a corner of another hull of the type beats: it needs no more GPUs, time
- * and energy. Where more than `most` (> 0) are left, one after the other is dropped: always the one
- * that loses the least area below the line between its neighbours, relative to the time and energy
+ * and energy. While more than `most` (> 0) are left, the one is dropped that
+ * loses the least area below the line between its neighbours, relative to the time and energy
  * of its hull's fastest point. The fastest point of a hull stays. Operating points come out by
  * time, the fastest first; of equals the one of less energy, then fewer GPUs, then the lower type.
  * Returns how many; points_out has room for most. More hulls (types and numbers of GPUs) than most:
@@ -31,8 +31,8 @@ size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_
 /*
  * Finds points that bound all candidates from below: each candidate lies on or above the lower
  * convex hull of the points of its type and number of GPUs, over time and energy, and none of them
- * draws less power than the points' least. Unlike those that are chosen, slower points that cost
- * more stay: a schedule may still prefer them, because a longer run leaves GPUs idle for less time,
+ * draws less power than the points' least. Unlike in the choice above, slower points that cost more
+ * are kept: a schedule may still prefer them, because a longer run leaves GPUs idle for less time,
  * and because they may fit under a power cap. The fastest and the slowest points of a hull are
  * candidates; others may be merged into one that lies below them and that no job can run at; its
  * energy may be below 0. Bounds use these points. Candidates are sorted, and otherwise stay as they

@@ -21,7 +21,7 @@ size_t lull_cluster_place_consolidated(const struct lull_cluster_state *state, u
 
 /* ---- a copy to try placements on ------------------------------------------------------------ */
 
-/* Makes a group of the copy as it is in the real state of the same cluster. O(nodes of the group).
+/* Copies a group from the real state of the same cluster. O(nodes of the group).
  */
 void lull_cluster_copy_group(struct lull_cluster_state *copy, const struct lull_cluster_state *real,
                              uint32_t pool, uint32_t type);

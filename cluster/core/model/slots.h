@@ -42,16 +42,16 @@ enum {
 struct lull_slot_point {
     uint32_t type;
     uint32_t gpus;    /* 1 to LULL_SLOTS_MOST_GPUS */
-    uint32_t slots;   /* 0: takes no room; start + slots <= slots of the problem */
+    uint32_t slots;   /* 0: it needs no slot; start + slots <= slots of the problem */
     uint32_t first;   /* earliest start */
     uint32_t last;    /* latest start, >= first */
     uint32_t power_w; /* of all its GPUs, counts against the cap; rounded down it stays a bound */
     double cost_j;    /* of a start at `first`; may be negative */
-    double delay_j;   /* more for each slot later; >= 0 */
+    double delay_j;   /* additional cost for each later slot; >= 0 */
 };
 
 struct lull_slot_job {
-    double reject_j; /* what leaving it out costs; LULL_SLOTS_MANDATORY: it has to run */
+    double reject_j; /* cost of leaving it out; LULL_SLOTS_MANDATORY: it has to run */
     uint32_t point_count;
     const struct lull_slot_point *points;
 };

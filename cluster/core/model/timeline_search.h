@@ -30,12 +30,12 @@ struct lull_timeline_stairs {
     size_t room;
 };
 
-/* What is known of a timeline. Zero-initialised: nothing yet. */
+/* Cached results for a timeline. Zero-initialised is empty. */
 struct lull_timeline_earliest {
     struct lull_timeline_stairs of_size[LULL_TIMELINE_SIZES];
 };
 
-/* Forgets everything: the timeline is another one. */
+/* Clears the results, because the timeline has changed. */
 void lull_timeline_earliest_reset(struct lull_timeline_earliest *earliest);
 void lull_timeline_earliest_fini(struct lull_timeline_earliest *earliest);
 
@@ -51,10 +51,10 @@ struct lull_timeline_search {
 };
 
 /*
- * Finds room for `gpus` (> 0) GPUs for time_ns (> 0). What is free is the sum of two timelines:
- * what is free where nothing is reserved, which never falls (running jobs only end), and what is
- * reserved of it, as free GPUs below 0. Both begin at the same time, and must not change during the
- * search. -ENOMEM.
+ * Finds room for `gpus` (> 0) GPUs for time_ns (> 0). The free GPUs are the sum of two timelines.
+ * One is the free GPUs without reservations, which never falls (running jobs only end). The other
+ * is the reservations, as negative numbers of free GPUs. Both begin at the same time, and must not
+ * change during the search. -ENOMEM.
  */
 int lull_timeline_search_begin(struct lull_timeline_search *search,
                                struct lull_timeline_earliest *earliest,

@@ -31,12 +31,12 @@
 
 #include "cluster/core/model/job.h"
 
-/* What jobs share; with all zeros, nothing. */
+/* The shared resources; all zero: none. */
 struct lull_contention_rules {
     bool shares_links;
-    double uplink_links;  /* what an uplink carries, in links of a node; 0: all that comes */
+    double uplink_links;  /* capacity of an uplink, in links of a node; 0: unlimited */
     double penalty_ratio; /* eta over b, >= 0; measured: 0.27 (AdaDUAL's), 0 in the mean */
-    double storage_mb_s;  /* that the storage gives; 0: all that is wanted */
+    double storage_mb_s;  /* rate of the storage; 0: unlimited */
 };
 
 struct lull_contention; /* opaque */
@@ -57,12 +57,12 @@ int lull_contention_add(struct lull_contention *contention, uint32_t job,
                         const struct lull_cluster_point *point,
                         const struct lull_cluster_share *shares, size_t count);
 
-/* A job runs no longer; nothing if it did not. */
+/* Notes that a job no longer runs; does nothing if it did not run. */
 void lull_contention_remove(struct lull_contention *contention, uint32_t job);
 
 /*
- * Finds the paces of those that run now, and writes to *jobs_out whose changed since the last call
- * by more than a millionth, in the order of their numbers; they stand there until the next call. A
+ * Computes the paces of the running jobs. *jobs_out gets those whose pace changed since the last
+ * call by more than a millionth, in the order of their numbers; it is valid until the next call. A
  * job that began is at a pace of 1 before. Returns how many there are. O(jobs that share a link
  * with one whose pace changes, times their links), and, while the storage is short or just was, the
  * jobs that read.

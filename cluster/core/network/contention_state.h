@@ -14,8 +14,8 @@ struct lull_contention_use {
 
 struct lull_contention_member {
     bool runs;
-    bool is_open; /* its duty is to be found again */
-    bool is_due;  /* its pace is to be found again */
+    bool is_open; /* its duty must be computed again */
+    bool is_due;  /* its pace must be computed again */
     float exposed_ratio;
     uint32_t gpus;
     uint32_t use_count; /* 0: it sends nothing to other nodes */
@@ -24,10 +24,11 @@ struct lull_contention_member {
     double link_pace;   /* the pace that its links allow */
     double read_mb_s;   /* of all its GPUs at a pace of 1; 0: it reads nothing */
     size_t reader;      /* its place among the readers, if it reads */
-    double wanted_mb_s; /* what each of its GPUs wants to read at the pace of its links */
-    double served_mb_s; /* what the storage gives each of its GPUs while it is short */
-    bool is_served;     /* served_mb_s has been found in this round */
-    double pace;        /* the pace that the last update reported */
+    double wanted_mb_s; /* read rate that each of its GPUs needs at the pace of its links */
+    double
+        served_mb_s; /* rate of the storage for each of its GPUs while the storage is saturated */
+    bool is_served;  /* served_mb_s has been found in this round */
+    double pace;     /* the pace that the last update reported */
 };
 
 struct lull_contention_user {
@@ -59,14 +60,14 @@ struct lull_contention {
     uint32_t room;
     /* Each has room for each job once. */
     struct lull_contention_list open;  /* is_open */
-    struct lull_contention_list round; /* what was open, while more opens */
+    struct lull_contention_list round; /* items to process, while more are added */
     struct lull_contention_list due;   /* is_due */
     struct lull_contention_list reported;
 
     struct lull_contention_list readers; /* jobs that read from the storage */
-    double wanted_mb_s;                  /* what all readers together want */
-    bool is_short;    /* whether that was more than there is, at the last update */
-    bool has_changed; /* whether a reader has come, left or changed since then */
+    double wanted_mb_s;                  /* rate that all readers together need */
+    bool is_short;                       /* whether the storage was saturated at the last update */
+    bool has_changed; /* whether a reader was added, removed or changed since then */
 };
 
 /* The pace of a running job may have changed. */
@@ -81,26 +82,26 @@ static inline void lull_contention_mark_due(struct lull_contention *contention, 
 
 /* contention_shared.c */
 
-/* A job gets on the links of its shares, and leaves all its links. Errors: -ENOMEM; nothing has
- * changed then. */
+/* Adds a job to the links of its shares; removes it from all its links. Errors: -ENOMEM; nothing
+ * has changed then. */
 int lull_contention_join(struct lull_contention *contention, uint32_t job,
                          const struct lull_cluster_share *shares, size_t count);
 void lull_contention_part(struct lull_contention *contention, uint32_t job);
 
-/* Finds the duties and the link_pace of all jobs, and marks the jobs as due whose changed. */
+/* Computes the duties and the link_pace of all jobs, and marks jobs with a change as due. */
 void lull_contention_settle(struct lull_contention *contention);
 
-/* A job that runs begins to read, and ends. */
+/* Adds a running job to the readers; removes it. */
 void lull_contention_begin_reading(struct lull_contention *contention, uint32_t job);
 void lull_contention_end_reading(struct lull_contention *contention, uint32_t job);
 
 /* Updates the storage after a change of a reader's link_pace. */
 void lull_contention_want(struct lull_contention *contention, uint32_t job);
 
-/* Divides the storage among its readers, and marks those as due whose part may have changed. */
+/* Divides the storage among its readers, and marks readers whose share may have changed as due. */
 void lull_contention_serve(struct lull_contention *contention);
 
-/* The part of what it wants that a running job gets from the storage; above 0, at most 1. */
+/* The share of its read rate that a running job gets from the storage; above 0, at most 1. */
 double lull_contention_served_ratio(const struct lull_contention *contention, uint32_t job);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "cluster/core/model/job.h"
 
-enum { LULL_FLUID_PRICE_SEEN = 256 }; /* the last jobs, no more */
+enum { LULL_FLUID_PRICE_SEEN = 256 }; /* the number of last jobs that are used */
 
 struct lull_fluid_price; /* opaque */
 

@@ -13,7 +13,7 @@
 #include "cluster/core/model/job.h"
 
 enum lull_cluster_stage {
-    LULL_CLUSTER_ABSENT, /* it has not come, or has ended */
+    LULL_CLUSTER_ABSENT, /* it has not arrived, or has ended */
     LULL_CLUSTER_QUEUED,
     LULL_CLUSTER_RUNS,
     LULL_CLUSTER_PAUSED, /* preempted, and not back in the queue */
@@ -21,17 +21,19 @@ enum lull_cluster_stage {
 
 struct lull_job_record {
     enum lull_cluster_stage stage;
-    uint32_t stamp;   /* changes with the stage, so that heap entries of earlier stages are known */
-    uint32_t point;   /* running */
-    int64_t since_ns; /* running: since when in this operating point at this pace */
-    double pace;      /* running: of its operating point's */
-    double left_ratio;                 /* of its work, at since_ns */
-    int64_t restart_ns;                /* before it continues with it */
-    struct lull_cluster_share *shares; /* running; NULL: not known, for want of memory */
+    uint32_t
+        stamp; /* changes with the stage, so that heap entries of earlier stages can be detected */
+    uint32_t point;     /* running */
+    int64_t since_ns;   /* running: since when in this operating point at this pace */
+    double pace;        /* running: of its operating point's */
+    double left_ratio;  /* of its work, at since_ns */
+    int64_t restart_ns; /* before it continues with it */
+    struct lull_cluster_share *shares; /* running; NULL: unknown, because memory ran out */
     size_t share_count;
-    bool is_urgent;    /* its policy ranks it higher, for its deadline */
-    int64_t room_ns;   /* when others were last stopped for it; -1: never */
-    uint32_t position; /* running: in its running set; UINT32_MAX: not there, for want of memory */
+    bool is_urgent;  /* its policy ranks it higher, for its deadline */
+    int64_t room_ns; /* when others were last stopped for it; -1: never */
+    uint32_t
+        position; /* running: in its running set; UINT32_MAX: not there, because memory ran out */
 };
 
 /* Running jobs, in no order that matters. Zero-initialised is empty. */
@@ -51,8 +53,9 @@ struct lull_job_ledger {
 void lull_job_ledger_fini(struct lull_job_ledger *ledger);
 
 /*
- * The job waits: for the first time, after lull_job_ledger_pause(), or because it was thrown off
- * its GPUs, with or without an end; then what it did since it last started counts as lost. -ENOMEM.
+ * Notes that the job waits: for the first time, after lull_job_ledger_pause(), or because it lost
+ * its GPUs, with or without a call of end. In the last case its work since the last start counts as
+ * lost. -ENOMEM.
  */
 int lull_job_ledger_arrive(struct lull_job_ledger *ledger, uint32_t job);
 
@@ -61,7 +64,7 @@ void lull_job_ledger_start(struct lull_job_ledger *ledger, uint32_t job, uint32_
                            const struct lull_cluster_share *shares, size_t share_count,
                            int64_t now_ns);
 
-/* What a running job has done until now counts as done: its left_ratio is that of now. */
+/* Updates left_ratio of a running job to now, so that its work until now counts as done. */
 void lull_job_ledger_settle(struct lull_job_ledger *ledger, uint32_t job, int64_t now_ns);
 
 /* A running job continues in an operating point of the same type and GPUs. */
@@ -72,7 +75,7 @@ void lull_job_ledger_reclock(struct lull_job_ledger *ledger, uint32_t job, uint3
 void lull_job_ledger_pace(struct lull_job_ledger *ledger, uint32_t job, double pace,
                           int64_t now_ns);
 
-/* A job that has been started runs in this operating point, perhaps not the one that was decided.
+/* Notes that a started job runs in this operating point, which may differ from the decided one.
  */
 void lull_job_ledger_begin(struct lull_job_ledger *ledger, uint32_t job, uint32_t point,
                            int64_t now_ns);
@@ -89,11 +92,12 @@ void lull_running_set_add(struct lull_job_ledger *ledger, struct lull_running_se
 void lull_running_set_remove(struct lull_job_ledger *ledger, struct lull_running_set *running,
                              uint32_t job);
 
-/* What a job that does not run would need in an operating point; when one that runs will end. */
+/* The time that a job which does not run would need in an operating point; the end of a running
+ * job. */
 int64_t lull_job_ledger_need_ns(const struct lull_job_ledger *ledger, uint32_t job, uint32_t point);
 int64_t lull_job_ledger_end_ns(const struct lull_job_ledger *ledger, uint32_t job);
 
-/* What any job would need in an operating point from now on, whether it runs or not. */
+/* The time that any job, running or not, would need in an operating point from now on. */
 int64_t lull_job_ledger_left_ns(const struct lull_job_ledger *ledger, uint32_t job, uint32_t point,
                                 int64_t now_ns);
 

@@ -20,16 +20,16 @@ struct lull_cluster_choice {
     const struct lull_cluster_job *job;
     const struct lull_cluster_point *point;
     const struct lull_cluster_type *type; /* of the operating point's GPUs */
-    double run_s;                         /* what it needs, all of its time unless it was stopped */
-    double energy_j;                      /* for that */
-    double wait_s;                        /* until it starts */
+    double run_s;    /* the time that it needs: all of it unless it was stopped before */
+    double energy_j; /* for that */
+    double wait_s;   /* until it starts */
 };
 
 /* The rule of such a policy. */
 struct lull_cluster_planning {
     const char *reason; /* of a start; static */
 
-    /* What a choice costs; the one that costs least is taken, of equal ones that which ends first.
+    /* The cost of a choice. The cheapest is taken, of equal ones the one that ends first.
      */
     double (*cost)(const struct lull_cluster_choice *choice, double setting);
     bool is_first_point_only; /* of each type */

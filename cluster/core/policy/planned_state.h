@@ -8,10 +8,10 @@
 #include "cluster/core/policy/job_ledger.h"
 #include "cluster/core/policy/planned.h"
 
-/* What a job is to do; share_count 0: nothing is planned. */
+/* The plan of a job; share_count 0: there is none. */
 struct lull_planned_job {
     uint32_t point;
-    uint32_t stamp; /* changes with each plan, so that entries of old plans are known */
+    uint32_t stamp; /* changes with each plan, so that entries of old plans can be detected */
     int64_t start_ns;
     int64_t end_ns;
     struct lull_cluster_share *shares;
@@ -19,7 +19,7 @@ struct lull_planned_job {
     uint32_t position; /* of a job that has not started: in the list of planned ones */
 };
 
-/* Numbers of jobs, each at most once, with room for all that came. */
+/* Numbers of jobs, each at most once, with room for all jobs so far. */
 struct lull_job_list {
     uint32_t *jobs;
     size_t count;
@@ -47,7 +47,7 @@ struct lull_planned {
     struct lull_cluster_share *best;
 };
 
-/* What a plan is to achieve. */
+/* The goal of a plan. */
 enum lull_plan_aim {
     LULL_PLAN_MIN_COST, /* in time if that is possible */
     LULL_PLAN_IN_TIME,  /* least cost in time, or no plan */
@@ -61,7 +61,7 @@ enum lull_plan_aim {
 bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_state *state,
                        uint32_t job, enum lull_plan_aim aim, int64_t now_ns);
 
-/* A job that has not begun loses its plan, whose shares are the caller's then. */
+/* Withdraws the plan of a job that has not begun; the caller then owns its shares. */
 struct lull_planned_job lull_planned_withdraw(struct lull_planned *policy, uint32_t job);
 
 /* Takes a job out of the list of planned ones. */

@@ -41,7 +41,7 @@ struct lull_cluster_decision {
     int64_t restart_ns;
 };
 
-/* A policy at work. This struct has no body: each policy casts it to a struct of its own. */
+/* A policy instance. This struct has no body: each policy casts it to its own struct. */
 struct lull_cluster_policy;
 
 /* The one number of a policy, by which it trades time for energy. */
@@ -60,27 +60,28 @@ struct lull_cluster_policy_calls {
                   const void *rule, double setting, struct lull_cluster_policy **policy_out);
     void (*destroy)(struct lull_cluster_policy *policy);
 
-    /* A job came, or came back: from preemption, or after `end` from a failure. -ENOMEM. */
+    /* A job arrived, or returned: from preemption, or after `end` from a failure. -ENOMEM. */
     int (*arrive)(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
 
-    /* A job that ran, or whose start was decided, no longer runs: it is done; or its start was
-     * refused, or a failure took its GPUs, and then it arrives again before the next instant. */
+    /* A job that ran, or whose start was decided, no longer runs. It is done, or its start was
+     * refused or its node failed; in the last two cases it arrives again before the next instant.
+     */
     void (*end)(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
 
     /* The next decision at this time; false: there is none until something happens. */
     bool (*decide)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision);
 
-    /* The pointers that follow may be NULL. */
+    /* The pointers below may be NULL. */
 
     /* A job runs now as was decided, or, where a rule around the policy changed the decision, in
      * another operating point. */
     void (*begin)(struct lull_cluster_policy *policy, uint32_t job, uint32_t point, int64_t now_ns);
 
-    /* A job that comes for the first time runs already, as no decision of this policy: on these
-       shares, which are its own and taken in the state, in its first operating point, whose time is
-       what is left of it from now on. In place of arrive(), and before any decision. NULL: the
-       policy need not know of it. -ENOMEM. */
+    /* A job that arrives for the first time is already running, without a decision of this
+       policy. It runs on these shares, which it owns and which are taken in the state, in
+       its first operating point, whose time is the time left from now on. Called instead of
+       arrive(), and before any decision. NULL: the policy does not need this. -ENOMEM. */
     int (*adopt)(struct lull_cluster_policy *policy, uint32_t job,
                  const struct lull_cluster_share *shares, size_t count, int64_t now_ns);
 
@@ -100,7 +101,7 @@ struct lull_cluster_policy_calls {
     void (*node)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                  uint32_t node, int64_t now_ns);
 
-    /* The last job of a node that is on has left it, or its first has come. */
+    /* The last job of a node that is on has left it, or its first has been placed there. */
     void (*idle)(struct lull_cluster_policy *policy, uint32_t node, bool is_idle, int64_t now_ns);
 
     /* The time after now_ns at which the policy requests to be called without an event;
@@ -119,12 +120,13 @@ struct lull_cluster_policy_ops {
     bool is_set;
 };
 
-/* Fills in that a job starts on the decision's shares. Returns true, as decide() does then. */
+/* Fills in the decision to start a job on the decision's shares. Returns true, as decide() does
+ * then. */
 bool lull_cluster_decide_start(struct lull_cluster_decision *decision, uint32_t job, uint32_t point,
                                size_t share_count, const char *reason);
 
 /*
- * A policy at work and what it does. A rule can wrap another policy and filter its decisions
+ * A policy instance and its functions. A rule can wrap another policy and filter its decisions
  * (node_power.h, power_cap.h): it is a policy whose struct begins with the decider of the inner
  * one. calls NULL: there is no inner policy yet.
  */
@@ -173,7 +175,7 @@ int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,
 /* By name; NULL: there is no such policy. */
 const struct lull_cluster_policy_ops *lull_cluster_policy_find(const char *name);
 
-/* All policies, with NULL behind the last: those that take any job come first. */
+/* All policies, NULL-terminated; those that accept any job come first. */
 const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void);
 
 #endif

@@ -17,7 +17,7 @@
 #include "cluster/core/policy/policy.h"
 #include "cluster/core/policy/job_ledger.h"
 
-/* What is known of the jobs that could run on a pool's GPUs of a type. */
+/* Statistics of the jobs that could run on a pool's GPUs of a type. */
 struct lull_queue_stats {
     uint64_t gpus;    /* in all */
     uint64_t waiting; /* jobs that could run there */
@@ -25,13 +25,14 @@ struct lull_queue_stats {
     double weight_waiting;
 };
 
-struct lull_ranked; /* a ranked policy at work; rules read it by ranked_state.h */
+struct lull_ranked; /* a ranked policy instance; rules read it through ranked_state.h */
 
 /* The rule of such a policy. */
 struct lull_cluster_ranking {
     const char *reason; /* of a start; static */
 
-    /* What the rule itself knows, freed with free() after destroy(); NULL: nothing. -ENOMEM. */
+    /* Creates the rule's own state, freed with free() after destroy(); NULL: there is none.
+     * -ENOMEM. */
     int (*create)(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                   void **more_out);
     void (*destroy)(void *more); /* frees what it refers to; NULL: it refers to nothing */
@@ -48,21 +49,22 @@ struct lull_cluster_ranking {
        first of the type has. */
     bool is_elastic;
 
-    /* The number of GPUs changes while a job runs, where that is worth beginning again: cost() is
-       then that of the whole job, in proportion to its time. */
+    /* The number of GPUs may change while a job runs, if that is worth the
+       restart. cost() is then that of the whole job, in proportion to its
+       time. */
     bool is_resized;
 
     /* The number by which the rank of a waiting job is divided once it has to start for its
        deadline; >= 1, and always the same. NULL: deadlines do not count. */
     double (*urgency)(const struct lull_ranked *ranked);
 
-    /* Of the operating points that a job may be given now the one that costs least, of equals the
-       first; NULL: the first of the type. */
+    /* The cost of an operating point. A job gets the cheapest of the
+       possible ones, of equals the first; NULL: the first of the type. */
     double (*cost)(const struct lull_ranked *ranked, uint32_t job, uint32_t point,
                    const struct lull_queue_stats *queue, int64_t now_ns);
 
-    /* Running jobs are put on the clock that costs least whenever this has changed by over a
-       twentieth in their queue; NULL: never. */
+    /* Running jobs change to the cheapest clock whenever this value has
+       changed by more than a twentieth in their queue; NULL: never. */
     double (*level)(const struct lull_ranked *ranked, const struct lull_queue_stats *queue);
 
     /* The one type that a new job may use, of those that its operating points name; NULL: any.
@@ -71,8 +73,9 @@ struct lull_cluster_ranking {
                          const struct lull_queue_stats *queues);
 
     /*
-     * This part of a job is to run in an operating point (is_on), or after all does not: it stops,
-     * or continues in another one. NULL: the rule does not need to know.
+     * This part of a job will run in an operating point (is_on), or will not
+     * run there after all, because the job stops or continues in another one. NULL: the rule does
+     * not need to know.
      */
     void (*charge)(struct lull_ranked *ranked, uint32_t job, uint32_t point, double left_ratio,
                    bool is_on);

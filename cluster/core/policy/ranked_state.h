@@ -9,15 +9,15 @@
 #include "cluster/core/policy/ranked.h"
 #include "cluster/core/model/placement.h"
 
-/* Jobs of a group that want this many GPUs. The numbers in the heaps are job << 32 | stamp,
+/* Jobs of a group that request this many GPUs. The numbers in the heaps are job << 32 | stamp,
    inverted for running jobs, so that of equal ones the job with the highest number stops first.
    Entries whose stamp is not the job's any more are stale. */
 struct lull_ranked_shape {
     uint32_t gpus;
     struct lull_heap waiting; /* by rank */
     struct lull_heap running; /* preemptible, what ranks last first */
-    /* How far its first job has been tried in vain since GPUs were last freed: 0, not at all; 1,
-       with the GPUs that it wants; 2, with any number of them. */
+    /* Failed attempts to place its first job since GPUs were last freed: 0,
+       none; 1, with the GPUs that it requests; 2, with any number of them. */
     uint32_t tries;
 };
 
@@ -28,7 +28,7 @@ struct lull_ranked_group {
     struct lull_running_set running;
     double level;         /* when clocks were last chosen */
     uint32_t cursor;      /* of running jobs whose clocks are being chosen; running.count: none */
-    uint64_t barren_gpus; /* that were free when no running job was worth more of them */
+    uint64_t barren_gpus; /* number of free GPUs at which no running job was worth resizing */
 };
 
 /* A change that takes several decisions, which are requested one by one: jobs stop, then one
@@ -76,10 +76,10 @@ static inline size_t lull_ranked_group_of(const struct lull_ranked *policy, uint
 /* A running job may be preempted from now on, if it is preemptible. */
 void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns);
 
-/* GPUs of the pool came free: all shapes of the pool are tried again. */
+/* Notes that GPUs of the pool were freed: all shapes of the pool are tried again. */
 void lull_ranked_unblock(struct lull_ranked *policy, uint32_t pool);
 
-/* Takes a job out of the running ones. */
+/* Removes a job from the running ones. */
 void lull_ranked_forget(struct lull_ranked *policy, uint32_t job);
 
 /* Counts the job in or out of the queues of the types that it may use: `waiting` (1, 0, -1) jobs

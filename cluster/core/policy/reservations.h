@@ -33,7 +33,7 @@ struct lull_reservation {
     uint32_t job;
     uint32_t point; /* LULL_RESERVATION_NONE: left out */
     int64_t start_ns;
-    double price_j; /* that the schedule would pay; left out: 0 */
+    double price_j; /* the price that the schedule would pay; 0 if left out */
 };
 
 /* A pool of the cluster at one moment. */

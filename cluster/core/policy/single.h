@@ -10,7 +10,7 @@
 /* First come, first served; others may run ahead if they do not delay the first (backfill.c). */
 extern const struct lull_cluster_policy_calls lull_backfill_calls;
 
-/* Highest density first, with clocks by the weight that waits (hdf.c). */
+/* Highest density first, with clocks set by the waiting weight (hdf.c). */
 extern const struct lull_cluster_ranking lull_hdf_ranking;
 
 /* Least service first, at an energy budget (powerflow.c). */

@@ -12,7 +12,7 @@
 
 /* Zero-initialised is empty. */
 struct lull_waiting {
-    uint32_t *jobs;  /* ascending; those that have gone keep their places */
+    uint32_t *jobs;  /* ascending; removed jobs keep their places */
     int64_t *min_ns; /* of a tree's nodes, the root at 1, the leaves from `room` on */
     size_t count;
     size_t room;

@@ -35,16 +35,16 @@ void lull_baseline_power_of_types(const struct lull_cluster *cluster,
 double lull_baseline_power_total_w(const struct lull_cluster *cluster, const double *baseline_w);
 
 /*
- * A time before which no schedule has brought all jobs to their ends: none ends sooner after it
- * came than its fastest operating point takes, and those of a pool that come from some time on
- * take, in operating points of least GPU time, all of its GPUs for so long at least. Jobs in the
+ * A lower bound on the time at which all jobs are done. No job ends earlier after its
+ * arrival than with its fastest operating point. The jobs of a pool that arrive from
+ * some time on need all of its GPUs at least for the sum of their least GPU times. Jobs in the
  * order of their arrival, each with an operating point that its pool can hold. O(jobs * operating
  * points + pools). -ENOMEM.
  */
 int lull_baseline_power_min_end(const struct lull_cluster *cluster,
                                 const struct lull_cluster_jobs *jobs, int64_t *end_ns_out);
 
-/* What all GPUs draw at rest until end_ns, J, but for nodes that are down by a failure. Failures as
+/* The idle energy of all GPUs until end_ns, J, except on nodes that have failed. Failures as
  * in lull_cluster_failures_order(). O(nodes + failures). */
 double lull_baseline_power_energy_j(const struct lull_cluster *cluster, const double *baseline_w,
                                     const struct lull_cluster_failure *failures,

@@ -17,7 +17,7 @@
 /*
  * Puts the rule around the decider, which it takes: destroying the new one destroys both. All nodes
  * are on and idle at 0 ns. Borrows cluster and jobs, all of which are there already. On -ENOMEM the
- * decider is as it was.
+ * decider is unchanged.
  */
 int lull_node_power_wrap(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                          struct lull_cluster_decider *decider);

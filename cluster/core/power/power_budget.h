@@ -30,7 +30,7 @@ struct lull_power_budget {
     double sum_w;                  /* of all nodes, jobs included */
     double nodes_w;                /* the same without jobs */
     struct lull_power_load *loads; /* [job] */
-    double *min_w;                 /* [job] of its most modest operating point */
+    double *min_w;                 /* [job] of its operating point of least power */
     size_t running;
     struct lull_heap ends; /* of loads, by job and by `ends` of that time; some were moved since */
     struct lull_node_groups groups;
@@ -39,8 +39,8 @@ struct lull_power_budget {
 
     /* The job that waits for watts, and its reservation. */
     uint32_t head;   /* LULL_POWER_NONE: no job waits for watts */
-    int64_t head_ns; /* when the watts that it needs are free at the latest */
-    double spare_w;  /* watts that others may take beyond that time without delaying it */
+    int64_t head_ns; /* the latest time at which the watts that it needs are free */
+    double spare_w;  /* watts that other jobs may use beyond that time without delaying it */
 
     uint64_t gpus;                 /* of all nodes */
     struct lull_power_price price; /* of watts, by the jobs that wait */
@@ -52,11 +52,11 @@ int lull_power_budget_init(struct lull_power_budget *budget, const struct lull_c
                            struct lull_error *err);
 void lull_power_budget_fini(struct lull_power_budget *budget);
 
-/* What a GPU of a job in an operating point draws more than an idle one, W; >= 0. */
+/* The power of a job's GPU in an operating point above that of an idle one, W; >= 0. */
 double lull_power_budget_extra_w(const struct lull_power_budget *budget, uint32_t job,
                                  uint32_t point);
 
-/* What all GPUs of a job in an operating point draw more than idle ones, W; >= 0. */
+/* The power of all GPUs of a job in an operating point above that of idle ones, W; >= 0. */
 double lull_power_budget_total_w(const struct lull_power_budget *budget, uint32_t job,
                                  uint32_t point);
 
@@ -81,16 +81,16 @@ int lull_power_budget_reclock(struct lull_power_budget *budget, uint32_t job, ui
 /* A running job ends at another time; without memory the old time stays. */
 void lull_power_budget_expect_end(struct lull_power_budget *budget, uint32_t job, int64_t end_ns);
 
-/* A job runs no longer; nothing if it did not. */
+/* Notes that a job no longer runs; does nothing if it did not run. */
 void lull_power_budget_remove(struct lull_power_budget *budget, uint32_t job);
 
 /* A node draws w watts without its jobs from now on. */
 void lull_power_budget_set_empty(struct lull_power_budget *budget, uint32_t node, double w);
 
 /*
- * When running jobs will at the latest have left room for more_w more watts under the cluster's
- * cap, and what is left over then, W. now_ns: there is no such time. O(k log k) for k ends until
- * then.
+ * The latest time at which the ends of running jobs leave room for more_w more watts
+ * under the cluster's cap, and the watts beyond that, W. now_ns: there is no such time. O(k log k)
+ * for k ends until then.
  */
 int64_t lull_power_budget_when(const struct lull_power_budget *budget, double more_w,
                                int64_t now_ns, double *spare_w_out);
@@ -98,8 +98,9 @@ int64_t lull_power_budget_when(const struct lull_power_budget *budget, double mo
 /* Returns whether the empty cluster could hold a job in an operating point under the caps. */
 bool lull_power_budget_could(const struct lull_power_budget *budget, uint32_t job, uint32_t point);
 
-/* A job came: notes what it needs at least; false: the empty cluster could not hold any operating
- * point of it under the caps. */
+/* Records the least need of a job that arrived; false: no
+ * operating point of it fits into the empty cluster under the
+ * caps. */
 bool lull_power_budget_expect(struct lull_power_budget *budget, uint32_t job);
 
 /* ---- power_place.c ------------------------------------------------------------------------- */
@@ -111,15 +112,15 @@ void lull_power_budget_wait(struct lull_power_budget *budget, uint32_t job, bool
  * another job has a reservation. */
 void lull_power_budget_reserve(struct lull_power_budget *budget, uint32_t job, int64_t now_ns);
 
-/* Returns whether the job that waits for watts is no worse off if another draws more_w more until
- * until_ns; and notes that it does. */
+/* Returns whether another job may draw more_w more until until_ns without
+ * delaying the job that waits for watts; if so, records that it does. */
 bool lull_power_budget_fits_reservation(const struct lull_power_budget *budget, uint32_t job,
                                         double more_w, int64_t until_ns);
 void lull_power_budget_pass(struct lull_power_budget *budget, uint32_t job, double more_w,
                             int64_t until_ns);
 
-/* Puts a start elsewhere, or into another operating point, where it does not fit as it is; false:
- * nothing fits. */
+/* Moves a start that does not fit to other nodes or another
+ * operating point; false: nothing fits. */
 bool lull_power_budget_replace(const struct lull_power_budget *budget,
                                const struct lull_cluster_state *state, int64_t now_ns,
                                struct lull_cluster_decision *decision);

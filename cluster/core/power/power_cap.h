@@ -35,7 +35,7 @@ struct lull_power_cap {
     double cluster_w;    /* 0: none */
     double node_w;       /* of each node; 0: none */
     double peak_ratio;   /* peak over mean power of a job, >= 1 */
-    bool turns_nodes_on; /* nodes are turned off and on: the cap must have room for that */
+    bool turns_nodes_on; /* nodes are turned off and on, for which the cap must have room */
 };
 
 /* The 99th percentile of the power of a GPT-3 training on 512 H100 over its mean: 457.3 kW over

@@ -21,9 +21,9 @@
 
 #include "cluster/core/power/power_share.h"
 
-/* Assumptions for a GPU with few readings. They fall slightly less with the clock than an
- * emulated A100: lowered from 1410 to 829 MHz it draws 0.55 of its power (measured on 8 of them);
- * with these two it would be 0.59. */
+/* Assumptions for a GPU with few readings. They fall slightly less with the clock than on an
+ * emulated A100: from 1410 to 829 MHz its power falls to 0.55 (measured on 8 of them); with these
+ * assumptions it would be 0.59. */
 #define LULL_POWER_DRAW_STATIC 0.25
 #define LULL_POWER_DRAW_EXPONENT 1.5
 
@@ -31,7 +31,7 @@ struct lull_power_draw {
     uint32_t highest_mhz;
     double clock_ratio[LULL_POWER_LEVELS]; /* of the highest clock, rising to 1 */
     double seen_w[LULL_POWER_LEVELS];      /* 0: no reading */
-    uint32_t reach;                        /* the highest level that it gets to */
+    uint32_t reach;                        /* the highest level that it reaches */
 };
 
 /* lowest_mhz <= highest_mhz; 0 and 0: its clock cannot be lowered, all levels are one. */

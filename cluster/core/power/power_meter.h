@@ -29,18 +29,18 @@ struct lull_power_point {
     double at_once_j; /* spent at time_ns itself: nodes that turn on in no time */
 };
 
-/* What a kilowatt-hour costs or emits: value[i] from time_ns[i] until the next one's, value[0]
- * before the first, the last one for ever. */
+/* The cost or emission of a kilowatt-hour: value[i] from time_ns[i] until
+ * the next time, value[0] before the first, and the last one forever. */
 struct lull_tariff {
     const int64_t *time_ns; /* rising */
-    const double *value;    /* per kWh; below 0 where power is worth less than nothing */
+    const double *value;    /* per kWh; may be negative */
     size_t count;           /* > 0 */
 };
 
 struct lull_power_meter; /* opaque */
 
 /*
- * At time 0 nothing draws anything. keeps_points: the function itself too, not only its integrals;
+ * At time 0 all power is 0. keeps_points: the function itself too, not only its integrals;
  * memory then grows with the changes. Borrows the tariffs; NULL: none. -ENOMEM.
  */
 int lull_power_meter_create(uint32_t type_count, bool keeps_points, const struct lull_tariff *price,
@@ -64,7 +64,8 @@ void lull_power_meter_mark(struct lull_power_meter *meter, int64_t now_ns);
 double lull_power_meter_j(const struct lull_power_meter *meter, uint32_t type,
                           enum lull_power_part part);
 
-/* What all energy until the mark cost and emitted, in the units of the tariffs; 0 without one. */
+/* The cost and emissions of all energy until the mark, in the units of the tariffs; 0 without one.
+ */
 double lull_power_meter_price(const struct lull_power_meter *meter);
 double lull_power_meter_carbon(const struct lull_power_meter *meter);
 
@@ -72,7 +73,7 @@ int64_t lull_power_meter_marked_ns(const struct lull_power_meter *meter);
 
 /*
  * The function until the mark: changes in the order of time, each of one type, at most one of a
- * type at a time; a type without one draws nothing until its first. Empty unless points are kept.
+ * type at a time; the power of a type is 0 before its first change. Empty unless points are kept.
  */
 const struct lull_power_point *lull_power_meter_points(const struct lull_power_meter *meter,
                                                        size_t *count_out);

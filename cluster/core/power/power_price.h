@@ -20,7 +20,7 @@
 
 enum { LULL_POWER_PRICE_STEPS = 64 };
 
-/* What a job takes at a clock, in seconds of all GPUs and of all watts; >= 0. */
+/* The need of a job at a clock, in seconds of all GPUs and of all watts; >= 0. */
 struct lull_power_use {
     double gpus_s;
     double watts_s;

@@ -41,7 +41,7 @@ struct lull_power_claimant {
     double speed[LULL_POWER_LEVELS]; /* > 0, rising */
 };
 
-/* All that shares the watts. */
+/* The claimants and groups that share the watts. */
 struct lull_power_claims {
     const struct lull_power_group *groups;
     uint32_t group_count;
@@ -52,9 +52,9 @@ struct lull_power_claims {
 };
 
 /*
- * Writes the level of each claimant, and how many watts the groups exceed their caps by, the most
- * of all groups; 0: none does. Claimants without a part stay at their highest level. O(n log n) for
- * n levels of all claimants. -ENOMEM: nothing is written.
+ * Writes the level of each claimant, and the largest excess of a group over its cap, W; 0: there is
+ * none. Claimants without a part stay at their highest level. O(n log n) for n levels of all
+ * claimants. -ENOMEM: nothing is written.
  */
 int lull_power_share(const struct lull_power_claims *claims, uint32_t *level_out,
                      double *excess_w_out);

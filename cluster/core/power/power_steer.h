@@ -24,7 +24,7 @@
 
 /* The target as a share of each cap: the rest allows for fluctuations of power. Measured with
  * cluster/tests/core/power/test_power_steer.c, 32 GPUs with 2 % of noise each: with 0.995 their sum
- * was above 101 % of the cap in no tenth of a second later than 2 s after a step. */
+ * was never above 101 % of the cap later than 2 s after a step, in means of 0.1 s. */
 #define LULL_POWER_STEER_AIM 0.995
 
 /* The same in the first rounds after a cap has fallen: GPUs that were faster before are warm, and
@@ -32,7 +32,7 @@
  * of them were above 101 % of a cap for up to 1.7 s, with it for 0.6 s. */
 #define LULL_POWER_STEER_CAREFUL_AIM 0.96
 
-/* What does not change of a GPU. */
+/* The constant properties of a GPU. */
 struct lull_steered_gpu {
     uint32_t lowest_mhz; /* of the clocks that can be set; 0: none can */
     uint32_t highest_mhz;
@@ -44,19 +44,20 @@ struct lull_steered_gpu {
 
 /* The state of one GPU that a node reports in a round. */
 struct lull_steer_update {
-    double power_w;     /* its recent power draw; 0: unknown */
-    uint32_t looks;     /* changes with each new one */
-    uint32_t cap_mhz;   /* that it had meanwhile; 0: none. What is of an older order is not used */
+    double power_w;   /* its recent power draw; 0: unknown */
+    uint32_t looks;   /* changes with each new one */
+    uint32_t cap_mhz; /* the cap during the reading; 0: none. Readings under an older order are not
+                         used */
     uint32_t clock_mhz; /* that it ran at; 0: unknown */
-    uint32_t floor_mhz; /* its lease bears no lower clock; 0: any */
+    uint32_t floor_mhz; /* lowest clock of its lease; 0: any */
     uint32_t job;       /* GPUs with the same number run one job; below job_count */
-    bool is_away;       /* its node does not answer, and nothing can be ordered */
+    bool is_away;       /* its node does not answer, so no order reaches it */
 };
 
 struct lull_steered_job {
     double weight;      /* > 0 */
-    double min_ratio;   /* it bears no clock below this part of the highest; 0: any */
-    double clock_bound; /* how much of its time the clock decides, 0 to 1 */
+    double min_ratio;   /* its minimum clock, as a share of the highest; 0: any */
+    double clock_bound; /* the share of its time that depends on the clock, 0 to 1 */
 };
 
 struct lull_steer_order {
@@ -71,7 +72,7 @@ int lull_power_steer_create(const struct lull_steered_gpu *gpus, uint32_t gpu_co
                             struct lull_power_steer **steer_out);
 void lull_power_steer_destroy(struct lull_power_steer *steer);
 
-/* What is known in a round. Groups and jobs may be others in each. */
+/* The input of a round. Groups and jobs may differ from round to round. */
 struct lull_steer_view {
     const struct lull_steer_update *update; /* [gpu] */
     const struct lull_power_group *groups;
@@ -82,8 +83,8 @@ struct lull_steer_view {
 
 /*
  * Takes a round's view, and writes orders [gpu] by the caps of the groups. *excess_w_out: the most
- * by which a cap is likely to be exceeded, because no job accepts less. -ENOMEM: the orders are as
- * before.
+ * by which a cap is likely to be exceeded, because no job accepts less. -ENOMEM: the orders are
+ * unchanged.
  */
 int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_steer_view *view,
                             struct lull_steer_order *orders_out, double *excess_w_out);

@@ -43,18 +43,18 @@ struct lull_training_gpu {
     const char *name;                       /* as in data/gpu_models.json */
     double flops[LULL_TRAINING_PRECISIONS]; /* per second, dense, peak; 0: it has none */
     double memory_bytes_s;                  /* nominal */
-    double memory_ratio;                    /* of that, what kernels reach */
+    double memory_ratio;                    /* the share of it that kernels reach */
     double attention_ratio;      /* rate of fused attention over that of matrix products */
     double kernel_s;             /* fixed time of a kernel */
     struct lull_job_link inside; /* a node; of one GPU, per step of a ring */
     struct lull_job_link between;
     uint32_t node_gpus;
-    double node_w; /* what a node draws beside its GPUs; NAN: unknown */
+    double node_w; /* power of a node without its GPUs; NAN: unknown */
 };
 
 struct lull_training_software {
     const char *name;
-    double matrix_ratio; /* of the peak, what matrix products reach */
+    double matrix_ratio; /* the share of the peak that matrix products reach */
     double gap_s;        /* of the host, in each step */
     const char *fitted;  /* the anchors that matrix_ratio is the geometric mean of */
 };
@@ -84,7 +84,7 @@ enum lull_training_recompute {
 enum lull_training_sharding {
     LULL_TRAINING_REPLICATED, /* each copy updates all its parameters */
     LULL_TRAINING_OPTIMIZER,  /* a part of them, which the others gather once (ZeRO 1) */
-    LULL_TRAINING_PARAMETERS, /* and keeps a part only, gathered for each use (ZeRO 3, FSDP) */
+    LULL_TRAINING_PARAMETERS, /* and stores only a part, gathered for each use (ZeRO 3, FSDP) */
 };
 
 /* All counts > 0. */
@@ -127,9 +127,9 @@ struct lull_training_setup {
     enum lull_training_attention attention;
     enum lull_training_recompute recompute;
     enum lull_training_sharding sharding;
-    bool is_sequence_parallel; /* what lies between tensor parallel products is split as well */
+    bool is_sequence_parallel; /* work between tensor parallel products is split as well */
     bool is_tensor_overlapped; /* their collectives run beside the products */
-    bool is_gradient_late;     /* gradients leave behind the backward, not beside it */
+    bool is_gradient_late;     /* gradients are sent after the backward, not during it */
     bool is_frozen;            /* gradients of weights are not computed (LoRA) */
 };
 
@@ -165,16 +165,18 @@ int lull_training_fit(const struct lull_training_setup *job, const struct lull_t
                       double step_s, double *matrix_ratio_out, struct lull_error *err);
 
 /*
- * The interval of a predicted step: divided and multiplied by this factor, > 1, the truth is within
- * with this chance (above 0, up to LULL_TRAINING_MAX_CONFIDENCE), for jobs as alike or unlike
- * those of the constants as the anchors are that it was taken from: the split conformal quantile of
- * their errors (Papadopoulos et al., 2002), in training_constants.c.
+ * The interval of a predicted step: the true value lies between the prediction divided by and
+ * multiplied by this factor, > 1, with this probability (above 0, up to
+ * LULL_TRAINING_MAX_CONFIDENCE). This holds for jobs that resemble the jobs behind the constants as
+ * much as the anchors do from which it was derived: the split conformal quantile of their errors
+ * (Papadopoulos et al., 2002), in training_constants.c.
  */
 #define LULL_TRAINING_MAX_CONFIDENCE 0.96
 double lull_training_factor(double confidence_ratio);
 
-/* The same for the energy of a step. Power errs apart from time, by as much as it does for the
- * anchors whose nodes were metered, which are few (Student's t). */
+/* The same for the energy of a step. The error of power is independent of that of time; it is
+ * estimated from the few anchors whose nodes were metered
+ * (Student's t). */
 double lull_training_energy_factor(double confidence_ratio);
 
 #endif

@@ -19,24 +19,24 @@ struct lull_schedule_journal {
     char path[512];
 };
 
-/* Opens the journal of a partition in a directory, which is made. Errors: -EBUSY another process
+/* Opens the journal of a partition in a directory, which is created. Errors: -EBUSY another process
  * writes it; -ENAMETOOLONG; -errno. */
 int lull_schedule_journal_open(const char *directory, const char *partition,
                                struct lull_schedule_journal *journal_out, struct lull_error *err);
 void lull_schedule_journal_close(struct lull_schedule_journal *journal);
 
-/* Adds a document. Once the file has grown to 8 MiB it is put aside as NAME.1, in place of the one
- * before. Errors: -errno, with the path. */
+/* Adds a document. When the file reaches 8 MiB, it is renamed to NAME.1, which replaces the
+ * previous one. Errors: -errno, with the path. */
 int lull_schedule_journal_add(struct lull_schedule_journal *journal, const json_t *document,
                               struct lull_error *err);
 
-/* The last document with "job": id, which the caller owns; NULL: there is none. A line that is torn
- * counts as if it were not there. Errors: -errno other than -ENOENT; LULL_E_FORMAT. */
+/* The last document with "job": id, which the caller owns; NULL: there is none. An incomplete line
+ * is ignored. Errors: -errno other than -ENOENT; LULL_E_FORMAT. */
 int lull_schedule_journal_find(const char *directory, const char *partition, uint32_t id,
                                json_t **document_out, struct lull_error *err);
 
 /*
- * Hands the last documents to a function, the oldest first: at least `most`, if there are so many,
+ * Passes the last documents to a function, the oldest first: at least `most`, if there are so many,
  * and at most twice as many. Lines that are not JSON documents are skipped. A value below 0 that it
  * returns ends this and is returned. Errors: -errno other than -ENOENT; LULL_E_FORMAT; -ENOMEM.
  */

@@ -30,8 +30,8 @@ struct lull_mark {
     char name[LULL_MARK_NAME]; /* of the recurring job; "": none */
 };
 
-/* Reads the words of the comments, which may be NULL; words that make no sense count as if they
- * were not there. now_s: seconds since 1970. */
+/* Reads the words of the comments, which may be NULL; invalid words are ignored. now_s: seconds
+ * since 1970. */
 void lull_mark_read(const char *admin_comment, const char *comment, int64_t now_s,
                     struct lull_mark *mark_out);
 

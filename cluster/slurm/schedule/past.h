@@ -15,8 +15,8 @@
 #include "cluster/core/model/job.h"
 #include "cluster/trace/point_table.h"
 
-/* How many are kept, the last by their submission: some times what prices are made of
- * (LULL_FLUID_PRICE_SEEN), and few enough that a look takes no longer. */
+/* Number of past jobs kept, the last ones by submission: several times the number
+ * used for prices (LULL_FLUID_PRICE_SEEN), and few enough not to lengthen a round. */
 enum { LULL_PAST_MAX = 1000 };
 
 struct lull_past_point {

@@ -17,13 +17,13 @@ struct lull_queue_node {
     const char *name;
     const char *type; /* of its GPUs; "": no type is configured */
     uint32_t gpus;    /* 0: it has none, or Lull does not place jobs there */
-    uint32_t used;    /* GPUs that are given to jobs, as the batch system counts */
+    uint32_t used;    /* GPUs allocated to jobs, as counted by the batch system */
     bool is_usable;   /* jobs can begin there now */
 };
 
 enum lull_queue_stage {
     LULL_QUEUE_WAITS,    /* held until Lull releases it */
-    LULL_QUEUE_RELEASED, /* has its nodes from Lull and has not begun */
+    LULL_QUEUE_RELEASED, /* has nodes assigned by Lull and has not begun */
     LULL_QUEUE_RUNS,     /* has GPUs, started by Lull or otherwise */
 };
 
@@ -34,11 +34,11 @@ struct lull_queue_job {
     enum lull_queue_stage stage;
     bool is_of_lull;  /* it is to be scheduled by Lull */
     const char *name; /* by which its operating points are known */
-    const char *type; /* of GPU that it insists on; "": any */
+    const char *type; /* the type of GPU that it requires; "": any */
     uint32_t gpus;    /* in all */
     uint32_t nodes;   /* that share the GPUs evenly; 0: any number of nodes, in any shares */
     int64_t submit_s;
-    int64_t begin_s;    /* of a job that runs; of one that was released: when */
+    int64_t begin_s;    /* begin of a running job; time of release of a released one */
     int64_t limit_s;    /* 0: none */
     int64_t deadline_s; /* 0: none */
     uint32_t sm_mhz;    /* of a job that runs or was released; 0: full clocks */

@@ -10,8 +10,8 @@
 
 #include "cluster/slurm/schedule/schedule.h"
 
-/* A start, or a rejection, with what it was compared to. It is decided now, or expected later, of a
- * schedule whose time has moved on. NULL: out of memory. */
+/* Describes a start or a rejection, with the alternatives. It is decided now,
+ * or expected later if the schedule's time has advanced. NULL: out of memory. */
 json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_schedule *schedule,
                              const struct lull_schedule_decision *decision, const char *policy);
 

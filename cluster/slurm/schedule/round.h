@@ -18,12 +18,12 @@ struct lull_round {
     struct lull_slurm *slurm;
     struct lull_scheduling_rules rules;
     struct lull_schedule_journal *journal; /* NULL: decisions are only reported, not executed */
-    struct lull_past *past;                /* what is executed is remembered here */
+    struct lull_past *past;                /* executed decisions are stored here */
     int64_t patience_s;                    /* how long a released job may take to begin */
-    bool is_pressed;                       /* look at the queue also if nothing has changed */
-    int64_t due_s;                         /* when a job's cheaper time comes; 0: none is kept */
-    uint64_t looks;                        /* so far: at queues that had changed */
-    uint64_t decisions;                    /* so far: jobs released */
+    bool is_pressed;                       /* examine the queue even if nothing has changed */
+    int64_t due_s;      /* when the cheaper time of a delayed job begins; 0: no job is delayed */
+    uint64_t looks;     /* so far: at queues that had changed */
+    uint64_t decisions; /* so far: jobs released */
 };
 
 /*

@@ -18,9 +18,9 @@
 
 struct lull_scheduling_rules {
     const struct lull_cluster_policy_ops *policy;
-    const struct lull_point_table *table; /* NULL: nothing is known of any job */
+    const struct lull_point_table *table; /* NULL: no job has known operating points */
     double cap_w;                         /* of all GPUs; 0: none */
-    /* What power costs or emits, in time since 1970; NULL: jobs begin as soon as they can. */
+    /* Cost or emissions of power, in time since 1970; NULL: jobs begin as soon as they can. */
     const struct lull_tariff *tariff;
     const struct lull_past *past; /* earlier placements; NULL: none */
 };
@@ -63,7 +63,7 @@ double lull_schedule_now_s(const struct lull_schedule *schedule);
  */
 const char *lull_schedule_obstacle(const struct lull_schedule *schedule, uint32_t job);
 
-/* The cheaper time for which a waiting job is kept, since 1970: its deadline permits the wait,
+/* The cheaper time until which a waiting job is delayed, since 1970: its deadline permits the wait,
  * and the saving is large enough (cluster/docs/slurm.md). NULL: it is not kept. */
 const struct lull_power_shift *lull_schedule_shift(const struct lull_schedule *schedule,
                                                    uint32_t job);
@@ -72,12 +72,12 @@ const struct lull_power_shift *lull_schedule_shift(const struct lull_schedule *s
 const struct lull_cluster_point *lull_schedule_points(const struct lull_schedule *schedule,
                                                       uint32_t job, uint32_t *count_out);
 
-/* Returns whether the energy of a job's points means anything, and whether its time is more than
- * the limit that its user gave. */
+/* Returns whether the energy of a job's points is known;
+ * returns whether its time is known, not only the user's limit. */
 bool lull_schedule_knows_energy(const struct lull_schedule *schedule, uint32_t job);
 bool lull_schedule_knows_time(const struct lull_schedule *schedule, uint32_t job);
 
-/* What is free now of a type of GPU, on nodes that can be used; and the type's name. */
+/* The number of free GPUs of a type on usable nodes; the type's name. */
 uint64_t lull_schedule_free(const struct lull_schedule *schedule, uint32_t type);
 const char *lull_schedule_type(const struct lull_schedule *schedule, uint32_t type);
 uint32_t lull_schedule_type_count(const struct lull_schedule *schedule);

@@ -14,8 +14,8 @@ struct lull_schedule_job {
     const char *obstacle; /* NULL: none */
     bool is_shifted;
     struct lull_power_shift shift;     /* where it is shifted */
-    bool has_energy;                   /* its points' energy means something */
-    bool has_time;                     /* its time is known, not only limited */
+    bool has_energy;                   /* the energy of its points is known */
+    bool has_time;                     /* its time is known, not only its limit */
     uint32_t share_count;              /* running, also if only in virtual time */
     struct lull_cluster_share *shares; /* by the cluster's nodes; its own */
 };
