@@ -22,7 +22,7 @@ struct lull_training_entry {
     char name[LULL_TRAINING_NAME];
     char gpu[LULL_TRAINING_NAME];      /* not empty */
     char software[LULL_TRAINING_NAME]; /* empty: job.matrix_ratio, unless step_s, is given */
-    char use[LULL_TRAINING_NAME];      /* purpose of step_s ("test"); may be empty */
+    char use[LULL_TRAINING_NAME];      /* purpose of step_s ("interval"); may be empty */
     double step_s;                     /* measured; 0: it was not */
     double node_w;                     /* the same */
     char node_use[LULL_TRAINING_NAME]; /* purpose of node_w; may be empty */

@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How often the truth is to be within an interval. */
+/* Confidence of an interval. */
 #define LULL_ERROR_CONFIDENCE 0.95
 
-/* Least number of kernels to leave out, each in turn, for a bound on a further one: with fewer,
- * even the largest error is exceeded more often than once in 20 (n of n + 1 alike). */
+/* Least number of kernels, each left out in turn, for a bound on a further kernel. With fewer,
+ * even the largest error is exceeded more often than once in 20 (by symmetry of n + 1 kernels). */
 enum { LULL_ERROR_MIN_KERNELS = 19 };
 
 /* The bound of |log(measured / predicted)| is floor + slope x doubt; NAN: unknown. */
@@ -26,15 +26,15 @@ struct lull_error_bound {
     double slope;
 };
 
-/* Errors of what was left out; all >= 0. */
+/* Errors on the left-out kernels; all >= 0. */
 struct lull_error_sample {
-    double *errors; /* count; sorted by score afterwards, so that they are lost */
+    double *errors; /* count; overwritten, because they are sorted by score */
     const double *doubts;
     size_t count;
 };
 
 /*
- * Returns the bound that holds for a kernel that is not among `kernels`, of which the errors are.
+ * Returns the bound for a kernel that is not among the `kernels` kernels of the errors.
  * Errors of one kernel are correlated, so with few kernels the quantile of a further one is less
  * certain than the number of errors suggests: the quantile is taken at 1 - 0.05 kernels / (kernels
  * + 4).
@@ -42,7 +42,8 @@ struct lull_error_sample {
 struct lull_error_bound lull_error_bound_new(const struct lull_error_sample *sample,
                                              uint32_t kernels);
 
-/* Returns the bound, without slope, for what the errors themselves are of: their quantile. */
+/* Returns the bound, without slope, for the kernels of the errors themselves: the quantile of the
+ * errors. */
 struct lull_error_bound lull_error_bound_same(double *errors, size_t count);
 
 /* Returns the bound where a prediction has this doubt. */

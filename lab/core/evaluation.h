@@ -23,35 +23,37 @@
 struct lull_pick_worth {
     double available_ratio; /* savings of the measured optimum; NAN: there is no power */
     double realised_ratio;  /* measured savings of the predicted optimum */
-    double kept_ratio;      /* the same, where a pick that breaks the limit saves nothing */
-    uint32_t slow_kernels;  /* whose pick takes longer than the limit allows, as measured */
+    double kept_ratio;      /* the same, but a pick that exceeds the limit counts as no saving */
+    uint32_t slow_kernels;  /* number of kernels whose pick exceeds the limit, as measured */
 };
 
-/* Errors of what is predicted from the counters at the base and nothing that was measured at other
- * points, over the points other than the base; NAN: unknown. */
+/* Errors of predictions from the counters at the base alone, without
+ * measurements at other points, over the points other than the base; NAN:
+ * unknown. */
 struct lull_prior_worth {
-    uint32_t counters; /* that all kernels have and that distinguish them */
+    uint32_t counters; /* number of counters that all kernels have and that distinguish them */
     double time_error;
     double power_error;           /* from the power at the base as well */
     double time_neighbours_error; /* the three nearest kernels alone */
     double power_neighbours_error;
 };
 
-/* What is predicted from the kernel's own probes and the device's curve (fitted.h), without
- * likeness, and the clock that is found from that (online.h), at most slowdown_ratio slower than
- * the base. NAN: unknown. */
+/* The prediction from the kernel's own probes and the device's curve
+ * (fitted.h), without likeness, and the clock found from it
+ * (online.h), at most slowdown_ratio slower than the base. NAN:
+ * unknown. */
 struct lull_online_worth {
     double time_error;     /* from the kernel's own probes and nothing else */
     double realised_ratio; /* without a limit, as in lull_pick_worth */
     double kept_ratio;     /* within the limit */
-    /* How often the interval holds the measured optimum within the limit, among clocks between the
-     * measured ones as well, and how wide it is, as a part of all clocks; means over kernels. */
+    /* How often the interval contains the measured optimum within the limit (clocks between
+     * the measured ones included), and its width as a share of all clocks; means over kernels. */
     double inside_ratio;
     double width_ratio;
 };
 
-/* Errors are means over kernels of the mean of |predicted / measured - 1| over the points that are
- * no probes; NAN where there is nothing to be judged. */
+/* Errors are means over kernels of the mean of |predicted / measured - 1| over the points other
+ * than probes; NAN if there are none. */
 struct lull_evaluation {
     double time_error; /* with the device known */
     double power_error;
@@ -62,9 +64,9 @@ struct lull_evaluation {
     struct lull_pick_worth pick_within; /* at most slowdown_ratio slower than the base */
 };
 
-/* The two parts of that which have files of their own. curves: the grid's without each kernel
- * with power, and behind them that of all. Return 0, or -ENOMEM, which leaves the output
- * unchanged. */
+/* The two parts of the evaluation in separate files. curves: the grid's
+ * curves without each kernel with power, followed by that of all kernels. Return 0, or -ENOMEM,
+ * which leaves the output unchanged. */
 int lull_evaluate_prior(const struct lull_grid *grid, struct lull_prior_worth *worth_out);
 int lull_evaluate_online(const struct lull_grid *grid, const struct lull_power_curve *curves,
                          double slowdown_ratio, struct lull_online_worth *worth_out);

@@ -28,7 +28,7 @@
 #include "lab/core/spread.h"
 #include "lab/core/time_model.h"
 
-/* Errors, as |log(measured / predicted)|, that are not exceeded; NAN: unknown, because nothing
+/* Errors, as |log(measured / predicted)|, that are not exceeded; NAN: unknown, because no kernel
  * could be left out. */
 struct lull_fitted_errors {
     struct lull_error_bound time;
@@ -36,7 +36,7 @@ struct lull_fitted_errors {
     struct lull_error_bound energy;
 };
 
-/* What was measured at one point. */
+/* The measurements at one point. */
 struct lull_fitted_point {
     double sm_mhz;  /* > 0 */
     double mem_mhz; /* > 0 */
@@ -51,7 +51,7 @@ struct lull_fitted_kernel {
     /* The residuals at the points of the device, log(measured / predicted); NULL: probed */
     double *time_left;
     double *power_left;
-    /* Of a probed kernel; zero of a known one. What is expected of it: lull_fitted_probe_like. */
+    /* Of a probed kernel; zero for a known one. Expected residuals: see lull_fitted_probe_like. */
     const double *time_like;
     const double *power_like;
     struct lull_time_doubt doubt;
@@ -62,16 +62,16 @@ struct lull_fitted_kernel {
 struct lull_fitted_device {
     uint32_t point_count;           /* 2..LULL_GRID_POINTS */
     struct lull_grid_point *points; /* by SM clock, then memory clock, rising */
-    uint32_t base;                  /* the point that savings are counted against */
+    uint32_t base;                  /* the point to which savings are relative */
     struct lull_power_curve curve;
-    bool has_curve; /* kernels with power have shown it */
+    bool has_curve; /* it is fitted to kernels with power */
     uint32_t kernel_count;
     struct lull_fitted_kernel *kernels;
     struct lull_fitted_errors known;
     struct lull_fitted_errors probed;
 };
 
-/* Of each the most likely value, and the ends of its interval; NAN: unknown. */
+/* The most likely value of each, and the ends of its interval; NAN: unknown. */
 struct lull_fitted_range {
     double value;
     double low;
@@ -80,7 +80,7 @@ struct lull_fitted_range {
 
 struct lull_fitted_prediction {
     double doubt_ratio; /* standard deviation over the shapes of time; 0 of a known kernel */
-    bool is_measured;   /* a known kernel at a point: no model, so that there are no intervals */
+    bool is_measured;   /* a known kernel at a measured point: no model, hence no intervals */
     struct lull_fitted_range time_ms; /* of a launch */
     struct lull_fitted_range power_w;
     struct lull_fitted_range energy_mj; /* of a launch */
@@ -91,7 +91,7 @@ struct lull_fitted_prediction {
 int lull_fitted_make(const struct lull_grid *grid, struct lull_fitted_device *device_out);
 void lull_fitted_fini(struct lull_fitted_device *device);
 
-/* Returns whether the clocks are within what the device was measured at. */
+/* Returns whether the clocks are within the measured range of the device. */
 bool lull_fitted_covers(const struct lull_fitted_device *device, double sm_mhz, double mem_mhz);
 
 /* Fits a kernel, or a job's iteration, from `count` (1..LULL_GRID_PROBES) points. It has power
@@ -108,8 +108,8 @@ void lull_fitted_probe_like(const struct lull_fitted_device *device,
                             const double *time_like, const double *power_like,
                             struct lull_fitted_kernel *kernel_out);
 
-/* Predicts a kernel at clocks that are covered. Of a known kernel at a point of the device it is
- * what was measured there. */
+/* Predicts a kernel at clocks within the measured range. For a
+ * known kernel at a point of the device this is the measurement. */
 struct lull_fitted_prediction lull_fitted_predict(const struct lull_fitted_device *device,
                                                   const struct lull_fitted_kernel *kernel,
                                                   double sm_mhz, double mem_mhz);

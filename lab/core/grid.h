@@ -51,13 +51,13 @@ struct lull_grid_point {
 struct lull_unhonoured {
     double sm_mhz;
     uint32_t kernels; /* that show it */
-    uint32_t proofs;  /* kernels that prove the clock; fewer */
+    uint32_t proofs;  /* kernels that confirm the clock; fewer */
 };
 
 struct lull_grid {
     uint32_t point_count;
     struct lull_grid_point *points; /* by SM clock, then memory clock, rising */
-    uint32_t base;                  /* the point that savings are counted against */
+    uint32_t base;                  /* the point to which savings are relative */
     uint32_t kernel_count;
     uint32_t powered_count; /* the first so many kernels have power at all points */
     uint32_t *kernels;      /* the rows' number of each kernel */
@@ -68,7 +68,7 @@ struct lull_grid {
     uint32_t left_out;      /* kernels that lack a point of the grid */
     double short_mhz;       /* this and higher clocks are not reached; 0: all are */
     uint32_t short_kernels; /* that show it */
-    uint32_t disturbed;     /* rows that are slower than a clock that other kernels prove */
+    uint32_t disturbed; /* rows that are slower than a clock confirmed by other kernels permits */
     uint32_t unhonoured_count;
     struct lull_unhonoured unhonoured[LULL_GRID_ROW_CLOCKS]; /* by clock, rising */
 };
@@ -85,8 +85,8 @@ enum lull_grid_result {
  * Makes the grid of one set: its points are those that more than half of the kernels have, its
  * kernels those that have all of them. Of rows of the same kernel and point the first counts.
  * The base is the point nearest to (base_sm_mhz, base_mem_mhz) by the ratios of clocks; either
- * may be 0, for the highest of the grid. Free with lull_grid_fini; on failure nothing is kept but
- * the unhonoured clocks.
+ * may be 0, for the highest of the grid. Free with lull_grid_fini; on failure only the unhonoured
+ * clocks are kept.
  */
 enum lull_grid_result lull_grid_make(const struct lull_grid_row *rows, size_t row_count,
                                      double base_sm_mhz, double base_mem_mhz,
@@ -100,9 +100,9 @@ const double *lull_grid_powers(const struct lull_grid *grid, uint32_t kernel);
 /* Returns whether the grid has more than one memory clock. */
 bool lull_grid_has_mem_axis(const struct lull_grid *grid);
 
-/* The points to probe, rising: where the clocks end (both ends of one axis, the four corners of
- * two), and those with the middle (the upper one of an even number of clocks). On a grid with gaps
- * the nearest points represent them. Returns how many, 1..LULL_GRID_PROBES. */
+/* The points to probe, rising: the ends of the clocks (both ends of one axis, the four corners of
+ * two), and the middle (the upper one of an even number of clocks). On a grid with gaps the nearest
+ * points represent them. Returns how many, 1..LULL_GRID_PROBES. */
 uint32_t lull_grid_probe_ends(const struct lull_grid *grid, uint32_t *probes_out);
 uint32_t lull_grid_probe_middle(const struct lull_grid *grid, uint32_t *probes_out);
 

@@ -22,10 +22,11 @@
 enum { LULL_ONLINE_CANDIDATES = 256 };
 
 struct lull_online_search {
-    const struct lull_grid_point *candidates; /* only their clocks count; within the device's */
-    uint32_t count;                           /* 1..LULL_ONLINE_CANDIDATES */
-    uint32_t base;                            /* the candidate that others are compared with */
-    double tolerance_ratio;                   /* >= 0; INFINITY: however slow */
+    const struct lull_grid_point
+        *candidates;        /* only their clocks are used; within those of the device */
+    uint32_t count;         /* 1..LULL_ONLINE_CANDIDATES */
+    uint32_t base;          /* the reference candidate */
+    double tolerance_ratio; /* >= 0; INFINITY: no limit */
 };
 
 struct lull_online_best {

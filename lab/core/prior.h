@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-enum { LULL_PRIOR_KERNELS = 4 }; /* with fewer nothing is predicted */
+enum { LULL_PRIOR_KERNELS = 4 }; /* with fewer there is no prediction */
 
 struct lull_prior {
     uint32_t kernels; /* >= LULL_PRIOR_KERNELS */

@@ -29,8 +29,8 @@ struct lull_similarity {
         *residual; /* kernels x points; the row of the kernel that is requested is not read */
 };
 
-/* The predicted residual of a kernel at all points; 0 everywhere where nothing is learnt from the
- * others, or there are fewer than three. O(kernels^2 points). */
+/* The predicted residual of a kernel at all points; 0 at all points if the other kernels do not
+ * improve the prediction, or if there are fewer than three. O(kernels^2 points). */
 void lull_similarity_residual(const struct lull_similarity *similarity, uint32_t kernel,
                               double *residual_out);
 

@@ -13,15 +13,15 @@
 #include "lab/core/grid.h"
 
 struct lull_spread {
-    uint32_t count; /* 0: nothing is left anywhere */
+    uint32_t count; /* 0: there are no residuals */
     struct lull_grid_point at[LULL_GRID_PROBES];
     double weight[LULL_GRID_PROBES];
-    double sm_extent; /* how far clocks reach, in ratios of the base; > 0 */
+    double sm_extent; /* range of a probe's influence, in ratios of the base; > 0 */
     double mem_extent;
 };
 
-/* Spreads `left`, of `count` (at most LULL_GRID_PROBES) probes, over the clocks of point_count
- * points, of which only the extent counts. */
+/* Spreads the residuals `left` of `count` (at most LULL_GRID_PROBES) probes
+ * over the clocks of point_count points, of which only the range is used. */
 void lull_spread_fit(const struct lull_grid_point *points, uint32_t point_count,
                      const struct lull_grid_point *probes, const double *left, uint32_t count,
                      struct lull_spread *spread_out);

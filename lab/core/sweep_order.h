@@ -37,9 +37,10 @@ struct lull_sweep_grid {
     uint32_t line_points;
     uint32_t base;             /* a point, the last of the line */
     uint32_t repeats;          /* > 0 */
-    bool is_coarse;            /* of the line only `coarse` points are wanted at first */
+    bool is_coarse;            /* only `coarse` points of the line are measured at first */
     uint32_t coarse;           /* evenly spread, both ends among them; > 1 */
-    double disagreement_ratio; /* of times or powers of the repeats of a point, that is too much */
+    double disagreement_ratio; /* scatter of times or powers of the repeats of a point that is too
+                                  large */
     uint64_t seed;
 };
 
@@ -47,7 +48,7 @@ struct lull_sweep_grid {
 struct lull_sweep_found {
     double time_ms;
     double power_w; /* NAN: not known */
-    bool is_valid;  /* false: no decision rests on it */
+    bool is_valid;  /* false: not used for decisions */
 };
 
 struct lull_sweep_visit {
@@ -58,18 +59,18 @@ struct lull_sweep_visit {
 
 struct lull_sweep_order; /* opaque */
 
-/* Begins a sweep of which nothing is measured. sm_mhz: the clocks of the line, borrowed until the
+/* Begins a sweep without measurements. sm_mhz: the clocks of the line, borrowed until the
  * end. NULL: out of memory. */
 struct lull_sweep_order *lull_sweep_order_create(const struct lull_sweep_grid *grid,
                                                  const double *sm_mhz);
 void lull_sweep_order_destroy(struct lull_sweep_order *order); /* NULL is allowed */
 
-/* Leaves a kernel out, which nothing more is then wanted of. */
+/* Drops a kernel; no more points of it are measured. */
 void lull_sweep_order_drop(struct lull_sweep_order *order, uint32_t kernel);
 
 /*
- * Decides what to measure next. False: all is measured. The last visit must have been reported by
- * lull_sweep_order_found, or its kernel dropped. O(kernels x points).
+ * Decides what to measure next. False: the sweep is complete. The last visit must have been
+ * reported by lull_sweep_order_found, or its kernel dropped. O(kernels x points).
  */
 bool lull_sweep_order_next(struct lull_sweep_order *order, struct lull_sweep_visit *visit_out);
 
@@ -78,7 +79,7 @@ bool lull_sweep_order_next(struct lull_sweep_order *order, struct lull_sweep_vis
 bool lull_sweep_order_found(struct lull_sweep_order *order, const struct lull_sweep_visit *visit,
                             const struct lull_sweep_found *found);
 
-/* Forgets where in a block the sweep is, as after an interruption: the base is measured first. */
+/* Restarts the present block, as after an interruption: the base is measured first. */
 void lull_sweep_order_interrupt(struct lull_sweep_order *order);
 
 /* How many visits are left by the current plan, visits of the base included. */

@@ -21,8 +21,8 @@
 /* Reasons to reject a row, as bits. */
 enum lull_sweep_mark {
     LULL_SWEEP_CLOCK = 1 << 0,         /* the clock that was requested was not in force */
-    LULL_SWEEP_THERMAL = 1 << 1,       /* heat or the power supply held it down */
-    LULL_SWEEP_POWER = 1 << 2,         /* a power limit did that is not the row's own */
+    LULL_SWEEP_THERMAL = 1 << 1,       /* heat or the power supply limited it */
+    LULL_SWEEP_POWER = 1 << 2,         /* a power limit other than the row's own limited it */
     LULL_SWEEP_SHORT = 1 << 3,         /* too few launches, seconds or refreshes of the counter */
     LULL_SWEEP_NOISE = 1 << 4,         /* time or power scattered too much */
     LULL_SWEEP_COUNTER = 1 << 5,       /* the energy counter failed; power stands in for it */
@@ -30,7 +30,7 @@ enum lull_sweep_mark {
     LULL_SWEEP_MARKS = 7,              /* how many there are */
 };
 
-/* When a point has been measured well enough. Ratios are of the mean. */
+/* Conditions for a sufficient measurement of a point. Ratios are relative to the mean. */
 struct lull_sweep_rules {
     double min_s; /* seconds of a window, at least and at most */
     double max_s;
@@ -38,12 +38,12 @@ struct lull_sweep_rules {
     uint32_t min_refreshes; /* of the energy counter */
     double interval_ratio;  /* a window ends early when half of the 95 % intervals of time and
                              * power are within this */
-    double noise_ratio;     /* beyond this the row is marked */
-    double counter_ratio;   /* how far polled power and the counter may be apart */
-    double clock_ratio;     /* how much slower a kernel may get than its clock alone makes it */
+    double noise_ratio;     /* above this the row is marked */
+    double counter_ratio;   /* the permitted difference of polled power and counter */
+    double clock_ratio;     /* the permitted slowdown of a kernel beyond that of its clock */
 };
 
-/* A look at the GPU; NAN where a value could not be read. */
+/* A reading of the GPU; NAN: the value could not be read. */
 struct lull_sweep_look {
     double sm_mhz;
     double mem_mhz;
@@ -51,20 +51,20 @@ struct lull_sweep_look {
     double temperature_c;
     uint64_t reasons;  /* bits of whatever meaning */
     bool is_capped;    /* a power limit holds the clock down */
-    bool is_throttled; /* heat or the power supply does */
+    bool is_throttled; /* heat or the power supply holds it down */
     bool has_others;   /* another process computes on the GPU */
 };
 
-/* When the energy counter was seen to be refreshed, and its value then. */
+/* The time of an observed refresh of the energy counter, and its value then. */
 struct lull_sweep_edge {
     bool is_found; /* false: it was not refreshed in time, or cannot be read; only time_s holds */
     double time_s; /* half way between the polls around the refresh */
-    double counter_j; /* what it was refreshed to */
+    double counter_j; /* its value after the refresh */
 };
 
 enum { LULL_SWEEP_SERIES = 256 };
 
-/* Values of which the median is wanted: all of them, or every second, fourth ... of many. */
+/* Values for a median: all of them, or every second, fourth ... of many. */
 struct lull_sweep_series {
     uint64_t seen;
     uint64_t stride;
@@ -93,7 +93,7 @@ struct lull_sweep_point {
     bool has_counter_failed;
 };
 
-/* What a point was to be, and what is known beside it. */
+/* The requested point, and further known values. */
 struct lull_sweep_target {
     double sm_mhz;      /* as requested */
     double step_mhz;    /* to the next clock of the GPU */
@@ -122,32 +122,33 @@ struct lull_sweep_result {
     uint32_t marks; /* enum lull_sweep_mark */
 };
 
-/* Begins a point at an edge. refresh_s: what lies between refreshes of the counter, > 0. */
+/* Begins a point at an edge. refresh_s: time between refreshes of the counter, > 0. */
 void lull_sweep_point_begin(struct lull_sweep_point *point, const struct lull_sweep_edge *begin,
                             double refresh_s);
 
-/* Takes a look; a run of launches > 0 that took seconds > 0; what the counter says now. */
+/* Take a reading of the GPU; a run of launches > 0 that took seconds > 0; the present value of the
+ * counter. */
 void lull_sweep_point_look(struct lull_sweep_point *point, const struct lull_sweep_look *look);
 void lull_sweep_point_run(struct lull_sweep_point *point, uint64_t launches, double seconds);
 void lull_sweep_point_count(struct lull_sweep_point *point, double counter_j);
 
-/* Returns whether the window may end, now_s being the time: everything is known well enough, or it
- * has taken the most seconds and has a run. */
+/* Returns whether the window may end, now_s being the time: all values are precise enough, or it
+ * has lasted for the longest time and has a run. */
 bool lull_sweep_point_is_done(const struct lull_sweep_point *point,
                               const struct lull_sweep_rules *rules, double now_s);
 
 /*
  * Concludes a point at an edge that is later than the start. It must have a run. tail_s, tail_w:
- * seconds before the edge in which the load had ended already, and what was drawn then, which are
- * taken off; 0 of a load that continues.
+ * duration of the idle time before the edge after the end of the load,
+ * and the power in it, which are subtracted; 0 for a load that continues.
  */
 void lull_sweep_point_end(const struct lull_sweep_point *point,
                           const struct lull_sweep_rules *rules,
                           const struct lull_sweep_target *target, const struct lull_sweep_edge *end,
                           double tail_s, double tail_w, struct lull_sweep_result *result_out);
 
-/* Returns whether a launch at this clock took longer than the clock alone can make it, so that a
- * lower one must have been in force. margin_ratio: how much longer is allowed. */
+/* Returns whether a launch at this clock took longer than the clock alone explains,
+ * so that a lower clock must have been in force. margin_ratio: the permitted excess. */
 bool lull_sweep_is_impossible(double sm_mhz, double time_ms, double base_sm_mhz,
                               double base_time_ms, double margin_ratio);
 

@@ -30,8 +30,8 @@ struct lull_time_model {
     double scale_ms[LULL_TIME_SHAPES];
 };
 
-/* How much the shapes disagree: the sums over all shapes, weighted, that the variance of their
- * times is made from. */
+/* The disagreement of the shapes: weighted sums over all
+ * shapes, from which the variance of their times is computed. */
 struct lull_time_doubt {
     double fixed_square;
     double across[LULL_TIME_SHAPES]; /* twice the fixed part times the scale */
@@ -58,7 +58,7 @@ void lull_time_fit_with_doubt(const double *shapes, const double *times_ms, cons
 /* The time at a point, of which these are the shapes. > 0. */
 double lull_time_at(const struct lull_time_model *model, const double *point_shapes);
 
-/* The standard deviation of the times of all shapes at a point, as a part of their mean time_ms. */
+/* The standard deviation of the times of all shapes at a point, relative to their mean time_ms. */
 double lull_time_doubt_at(const struct lull_time_doubt *doubt, const double *point_shapes,
                           double time_ms);
 

@@ -12,7 +12,7 @@
 int lull_model_make_grid(const char *path, const struct lull_kernel_set *set, bool *has_grid_out,
                          struct lull_grid *grid_out, struct lull_error *err);
 
-/* Says on standard error how many rows of the table had no clocks, if any. */
+/* Prints on standard error how many rows of the table had no clocks, if any. */
 void lull_model_report_unclocked(const char *path, const struct lull_kernel_table *table);
 
 #endif

@@ -16,7 +16,7 @@ struct lull_prediction_list {
     size_t count;
     double sm_mhz; /* 0: at all points of the device */
     double mem_mhz;
-    double slowdown_ratio; /* of the clock that is picked beside that of least energy */
+    double slowdown_ratio; /* limit of the second pick, beside the clock of least energy */
 };
 
 /* Prints a table: of one kernel a line for each point, of several a line for each kernel. */

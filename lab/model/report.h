@@ -14,7 +14,7 @@
 struct lull_evaluated_set {
     const struct lull_kernel_set *set; /* borrowed */
     struct lull_grid grid;
-    bool has_grid; /* false: no two points are shared by most kernels, and nothing is evaluated */
+    bool has_grid; /* false: no two points are shared by most kernels, so there is no evaluation */
     struct lull_evaluation evaluation;
 };
 

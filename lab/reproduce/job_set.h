@@ -16,9 +16,9 @@
 
 struct lull_job_kind {
     const struct lull_column *known;
-    const char *many; /* what messages call its jobs: "tasks" */
+    const char *many; /* the word for its jobs in messages: "tasks" */
     size_t size;      /* bytes of a job */
-    /* Checks that all names that a job needs are there. Returns 0 or a negative code. */
+    /* Checks that all required names of a job are present. Returns 0 or a negative code. */
     int (*check)(const struct lull_columns *record, struct lull_error *err);
     int (*read)(const struct lull_columns *record, void *job_out, struct lull_error *err);
 };

@@ -35,8 +35,9 @@ void lull_sweep_curves_fini(struct lull_sweep_curves *curves);
 double lull_sweep_energy_j(const struct lull_sweep_curve_point *point);
 
 /*
- * How much of the time at the highest clock follows the SM clock: the a of t = t0 + a / f, fitted
- * by non-negative relative least squares, times 1 / f / t there, 0..1. NAN: fewer than two points.
+ * The share of the time at the highest clock that depends on the SM clock: the a of t = t0 + a / f,
+ * fitted by non-negative relative least squares, times 1 / f / t there, 0..1. NAN: fewer than two
+ * points.
  */
 double lull_sweep_core_share(const struct lull_sweep_curve *curve);
 

@@ -11,9 +11,9 @@
 #include "base/error.h"
 
 /*
- * Joins datasets into a new one, with a sidecar that has all of theirs. Rows that are in several
- * are taken once. *rows_out: how many there are. Errors: those of reading and writing, after which
- * nothing is written.
+ * Joins datasets into a new one, with a sidecar that contains
+ * all of theirs. Rows in several datasets are taken once. *rows_out: how many there are. Errors:
+ * those of reading and writing, after which nothing is written.
  */
 int lull_sweep_merge(const char *out, char *const *paths, uint32_t count, uint64_t *rows_out,
                      struct lull_error *err);
@@ -24,8 +24,8 @@ int lull_sweep_merge(const char *out, char *const *paths, uint32_t count, uint64
  */
 int lull_sweep_validate(const char *path, bool is_json, struct lull_error *err);
 
-/* Draws a dataset into two pictures in a directory, which is made. Errors: there is nothing to
- * draw; those of reading and writing. */
+/* Draws a dataset into two pictures in a directory, which is created.
+ * Errors: the dataset has nothing to draw; those of reading and writing. */
 int lull_sweep_plot(const char *path, const char *directory, struct lull_error *err);
 
 #endif

@@ -17,7 +17,7 @@ enum {
     LULL_SWEEP_COARSE = 5, /* SM clocks that an adaptive sweep begins with */
 };
 
-/* What is wanted of one axis. */
+/* The request for one axis. */
 struct lull_sweep_axis {
     uint32_t count; /* that many values, evenly spread; 0: those in values */
     bool is_all;
@@ -32,11 +32,11 @@ struct lull_sweep_axes {
     struct lull_sweep_axis limit;
 };
 
-/* Five SM clocks, the memory clock and the power limit that are found. */
+/* Sets five SM clocks, and the memory clock and power limit that are in force. */
 extern const struct lull_sweep_axes lull_sweep_axes_default;
 
-/* Parses the text of --grid over the axes, which hold what it does not name. Errors: -EINVAL, with
- * the part that is wrong. */
+/* Parses the text of --grid into the axes. Axes that it does not name are unchanged. Errors:
+ * -EINVAL, with the part that is wrong. */
 int lull_sweep_axes_parse(const char *text, struct lull_sweep_axes *axes, struct lull_error *err);
 
 /* The points, those of the base's power limit first, by rising SM clock. */

@@ -21,7 +21,7 @@ struct lull_sweep_run {
 
 struct lull_sweep_load; /* opaque */
 
-/* What the owner does every so often while one of these functions waits for the thread. */
+/* Called at intervals while one of these functions waits for the thread. */
 struct lull_sweep_meanwhile {
     void (*call)(void *context);
     void *context;
@@ -44,12 +44,12 @@ struct lull_workload_kernel lull_sweep_load_kernel(const struct lull_sweep_load 
 /* Starts a kernel, after stopping another. Errors: those of the kind's start. */
 int lull_sweep_load_start(struct lull_sweep_load *load, uint32_t index, struct lull_error *err);
 
-/* Start to run it repeatedly, which returns at once, and stop after the current run. Both are
- * idempotent. */
+/* Start running it repeatedly, which returns at once; stop
+ * after the current run. Both are idempotent. */
 void lull_sweep_load_begin(struct lull_sweep_load *load);
 void lull_sweep_load_end(struct lull_sweep_load *load);
 
-/* Returns whether no run is under way, nor will be. */
+/* Returns whether no run is under way or pending. */
 bool lull_sweep_load_is_idle(struct lull_sweep_load *load);
 
 /* Lets a run that is under way end early, if the kind can; nothing but end and close may follow. */

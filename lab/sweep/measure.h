@@ -8,12 +8,13 @@
 #include "lab/sweep/load.h"
 #include "lab/sweep/rig.h"
 
-/* How a sweep measures, beside the rules. */
+/* Further settings of the measurement. */
 struct lull_sweep_protocol {
     struct lull_sweep_rules rules;
-    double idle_s; /* for so long the idle GPU is measured ahead of all */
-    double soak_s; /* a kernel runs at its point for so long before it is measured */
-    double warm_s; /* the GPU is warmed up until its temperature has been still for so long... */
+    double idle_s; /* how long the idle GPU is measured before the sweep */
+    double soak_s; /* how long a kernel runs at its point before it is measured */
+    double
+        warm_s; /* the GPU is warmed up until its temperature has been constant for this time... */
     double warm_max_s; /* ...but no longer than this; 0: not at all */
 };
 
@@ -27,7 +28,7 @@ struct lull_sweep_bench {
     double refresh_s; /* of the energy counter; 0: it has not been measured yet */
 };
 
-/* Measures what lies between refreshes of the energy counter. It takes some refreshes. */
+/* Measures the time between refreshes of the energy counter. It takes some refreshes. */
 void lull_sweep_bench_learn_refresh(struct lull_sweep_bench *bench);
 
 /* Measures the idle power of the GPU over some seconds, W. NAN: unknown. Errors: -EINTR; those
@@ -35,7 +36,7 @@ void lull_sweep_bench_learn_refresh(struct lull_sweep_bench *bench);
 int lull_sweep_bench_measure_idle(struct lull_sweep_bench *bench, double seconds,
                                   double *idle_w_out, struct lull_error *err);
 
-/* Runs what is started at the setting until the GPU is warm. *took_s_out: how long that took.
+/* Runs the started kernel at the setting until the GPU is warm. *took_s_out: how long that took.
  * Errors: those of a visit. */
 int lull_sweep_bench_warm_up(struct lull_sweep_bench *bench,
                              const struct lull_sweep_setting *setting, double *took_s_out,

@@ -20,19 +20,19 @@ struct lull_sweep_output {
 };
 
 /*
- * Creates the table, or with is_resuming opens one that an earlier sweep has left; a row at its end
- * that is not whole is taken off. Errors: -EEXIST it is there already, and this is no resumption;
- * -ENOENT; -EBUSY another sweep writes to it; LULL_E_FORMAT its first line is not that of a sweep.
+ * Creates the table, or with is_resuming opens one that an earlier sweep has left; an incomplete
+ * row at its end is removed. Errors: -EEXIST it exists and is_resuming is false; -ENOENT; -EBUSY
+ * another sweep writes to it; LULL_E_FORMAT its first line is not that of a sweep.
  */
 int lull_sweep_output_open(const char *path, bool is_resuming, struct lull_sweep_output *output_out,
                            struct lull_error *err);
 void lull_sweep_output_close(struct lull_sweep_output *output);
 
-/* Returns whether there is a row, where the file was just opened. */
+/* Returns whether a file that was just opened has a row. */
 bool lull_sweep_output_has_rows(const struct lull_sweep_output *output);
 
-/* Appends a row, which is on the disk when this returns. Errors, after which nothing of it is left:
- * -errno. */
+/* Appends a row, which is on the disk when this returns. On an
+ * error the file does not contain the row: -errno. */
 int lull_sweep_output_append(struct lull_sweep_output *output, const struct lull_sweep_row *row,
                              struct lull_error *err);
 

@@ -19,7 +19,7 @@ struct lull_sweep_setting {
     uint32_t sm_mhz;    /* the highest of the GPU's clocks: it is not held down */
     uint32_t mem_mhz;   /* the one in force: memory clocks are not set */
     uint32_t limit_mw;  /* 0: the GPU has no power limit */
-    bool has_own_limit; /* the limit is below the one that was found */
+    bool has_own_limit; /* the limit is below the initial one */
 };
 
 struct lull_sweep_rig; /* opaque */
@@ -37,7 +37,7 @@ void lull_sweep_rig_close(struct lull_sweep_rig *rig);
 const struct lull_device_info *lull_sweep_rig_info(const struct lull_sweep_rig *rig);
 const char *lull_sweep_rig_driver(const struct lull_sweep_rig *rig);
 
-/* The memory clock and the power limit that were found; 0: not known. */
+/* The initial memory clock and power limit; 0: unknown. */
 uint32_t lull_sweep_rig_mem_mhz(const struct lull_sweep_rig *rig);
 uint32_t lull_sweep_rig_limit_mw(const struct lull_sweep_rig *rig);
 
@@ -51,17 +51,18 @@ bool lull_sweep_rig_is_busy(struct lull_sweep_rig *rig, pid_t *process_out);
 int lull_sweep_rig_lease(struct lull_sweep_rig *rig, const char *runtime_dir, bool no_daemon,
                          bool has_limits, struct lull_error *err);
 
-/* Keeps the lease and the setting alive: to be called many times a second. Errors: those of
+/* Keeps the lease and the setting alive; call it many times a second. Errors: those of
  * lull_actuator_poll. */
 int lull_sweep_rig_poll(struct lull_sweep_rig *rig, struct lull_error *err);
 
-/* Requests a setting, which returns when the driver has taken it and, where the GPU is busy, its
- * clock has settled or never will. Errors: -ETIMEDOUT; the driver's; those of poll. */
+/* Requests a setting. Returns when the driver has accepted it and,
+ * on a busy GPU, its clock has settled or is known never to settle. Errors: -ETIMEDOUT; the
+ * driver's; those of poll. */
 int lull_sweep_rig_set(struct lull_sweep_rig *rig, const struct lull_sweep_setting *setting,
                        bool is_busy, struct lull_error *err);
 
-/* Looks at the GPU. Its processes are listed where with_processes, and counted as others unless
- * they are this one or descend from it. */
+/* Reads the GPU. With with_processes its processes are listed, and
+ * count as others unless they are this process or its descendants. */
 void lull_sweep_rig_look(struct lull_sweep_rig *rig, bool with_processes,
                          struct lull_sweep_look *look_out);
 

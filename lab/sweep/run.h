@@ -25,7 +25,7 @@ struct lull_sweep_requests {
     const char *suite_file; /* NULL: the built-in one */
 };
 
-/* What came of a sweep. */
+/* The result of a sweep. */
 struct lull_sweep_outcome {
     uint64_t rows;   /* of the file, those of earlier runs included */
     uint64_t marked; /* of them, those that are not valid */
@@ -34,9 +34,9 @@ struct lull_sweep_outcome {
 };
 
 /*
- * Sweeps until all is measured or stop is signalled. After an error the file and its sidecar hold
- * the results so far. Errors: -EINTR stopped; -EBUSY another process computes on the GPU; -EINVAL
- * the file is of another sweep; those of the parts.
+ * Sweeps until all points are measured or stop is signalled. After an error the file and its
+ * sidecar hold the results so far. Errors: -EINTR stopped; -EBUSY another process computes on the
+ * GPU; -EINVAL the file is of another sweep; those of the parts.
  */
 int lull_sweep(const struct lull_sweep_requests *requests, struct lull_stop_signals *stop,
                struct lull_sweep_outcome *outcome_out, struct lull_error *err);

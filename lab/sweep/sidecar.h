@@ -11,8 +11,8 @@
 #include "lab/sweep/run.h"
 #include "lab/trace/sweep_table.h"
 
-/* The hash under which a GPU appears, so that rows of one unit are known as such while its UUID is
- * not. */
+/* The hash of a GPU's UUID, so that rows of one unit can be
+ * recognised without publishing the UUID. */
 void lull_sweep_hash_unit(const char *uuid, char hash_out[LULL_SWEEP_HASH]);
 
 /* Makes the sidecar of a sweep that begins. NULL: out of memory. */

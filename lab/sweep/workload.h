@@ -17,13 +17,13 @@
 
 #include "base/error.h"
 
-/* Where a workload runs, and what of; borrowed during the open. */
+/* The GPU and the source of a workload; borrowed during the open. */
 struct lull_workload_place {
-    uint32_t gpu;         /* as `lull gpus` numbers it */
-    const char *uuid;     /* the same GPU by its UUID, as the driver writes it: CUDA may number GPUs
-                           * in another order */
-    const char *file;     /* the suite's description; NULL: the built-in one */
-    double slice_s;       /* how long the sweep will let each run take, for choices of size */
+    uint32_t gpu;     /* as `lull gpus` numbers it */
+    const char *uuid; /* the same GPU by its UUID, as the driver writes it: CUDA may number GPUs
+                       * in another order */
+    const char *file; /* the suite's description; NULL: the built-in one */
+    double slice_s; /* the duration of each run that the sweep will request, for choices of size */
     char *const *command; /* of a command line that is swept, null-terminated; NULL: a suite */
 };
 
@@ -33,8 +33,8 @@ struct lull_workload_kernel {
     const char *arg;    /* its size or type, such as "bf16_8192"; "": there is none */
 };
 
-/* What a run did. The seconds run from before the first launch to the end of the last one and are
- * those of the GPU's world: CLOCK_MONOTONIC, or the emulated node's clock. */
+/* The result of a run. The seconds count from before the first launch to the end of the last one
+ * and are those of the GPU's world: CLOCK_MONOTONIC, or the emulated node's clock. */
 struct lull_workload_run {
     uint64_t launches; /* > 0 */
     double seconds;    /* > 0 */
@@ -43,11 +43,11 @@ struct lull_workload_run {
 /* A kind of workloads. An opened one is a pointer of the kind's own. */
 struct lull_workload_kind {
     const char *name;   /* the column suite, such as "cuda" or "emulated" */
-    bool has_idle_ends; /* the GPU idles at the ends of a run, because a run is a whole process:
-                         * such runs are measured whole */
+    bool has_idle_ends; /* a run is a whole process, so the GPU idles at its begin and
+                         * end; such runs are measured as a whole */
 
     /*
-     * Opens the suite on a GPU. Errors: LULL_E_UNSUPPORTED this kind cannot be had here (no
+     * Opens the suite on a GPU. Errors: LULL_E_UNSUPPORTED this kind is not available here (no
      * emulated node, no CUDA driver), so that the sweep continues to the next kind; LULL_E_FORMAT
      * the file is wrong; -ENOENT; -ENOMEM; the text says what to do.
      */
@@ -57,14 +57,14 @@ struct lull_workload_kind {
     /* Returns how many kernels there are, at least 1 and the same until the close. */
     uint32_t (*count)(const void *workload);
 
-    /* Returns kernel index of that many. */
+    /* Returns the kernel of this index. */
     struct lull_workload_kernel (*kernel)(const void *workload, uint32_t index);
 
     /*
      * Prepares a kernel: compiles it, allocates and fills its data, launches it once. Errors, after
-     * which nothing of it is left: LULL_E_UNSUPPORTED this GPU cannot run it (no fp8, too little
-     * memory, one GPU where two are needed), so the sweep leaves it out and says why; others end
-     * the sweep.
+     * which it holds no resources: LULL_E_UNSUPPORTED this GPU cannot run it (no fp8, too little
+     * memory, one GPU where two are needed), so the sweep skips it and reports why; others end the
+     * sweep.
      */
     int (*start)(void *workload, uint32_t index, struct lull_error *err);
 
@@ -80,7 +80,7 @@ struct lull_workload_kind {
      * thread. NULL: runs never exceed the requested time. */
     void (*cancel)(void *workload);
 
-    /* Frees what start made. Nothing happens where nothing is started. */
+    /* Frees what start allocated. Does nothing without a started kernel. */
     void (*stop)(void *workload);
 
     /* Stops and frees everything; NULL is allowed. */

@@ -53,14 +53,15 @@ struct lull_kernel_name {
     char text[LULL_KERNEL_FULL_NAME];
 };
 
-/* Returns what app, arg and cuda_kernel say of a kernel, "app,arg,cuda_kernel", without commas at
- * its end; cut short where the names have more than 255 bytes together with those of the set. */
+/* Returns the name of a kernel from app, arg and cuda_kernel,
+ * "app,arg,cuda_kernel", without commas at its end; cut short where the names have more than 255
+ * bytes together with those of the set. */
 struct lull_kernel_name lull_kernel_table_name(const struct lull_kernel_table *table,
                                                uint32_t kernel);
 
 /*
  * Reads a file, plain or gzip ("-" is standard input). Errors, with file, line and column:
- * LULL_E_FORMAT a column missing, a number that is none or out of range, a name that is empty or
+ * LULL_E_FORMAT a column missing, a number that is invalid or out of range, a name that is empty or
  * too long, no rows or more than LULL_KERNEL_ROWS_MAX; -ENOMEM; those of lull_columns_read. The
  * table is left empty then.
  */

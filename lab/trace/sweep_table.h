@@ -46,7 +46,7 @@ const char *lull_sweep_mark_name(uint32_t index);
 /* Writes the names of marks with '+' between them. */
 void lull_sweep_marks_write(uint32_t marks, char *text_out, size_t size);
 
-/* Makes a name valid in a cell: characters other than letters, digits, blanks and "_-.+@" become
+/* Makes a name valid for a cell: characters other than letters, digits, blanks and "_-.+@" become
  * '_'. */
 void lull_sweep_name(const char *text, char name_out[LULL_SWEEP_NAME]);
 
@@ -60,7 +60,7 @@ struct lull_sweep_table {
 
 /*
  * Reads a dataset, plain or gzip ("-" is standard input), which may have no rows. Errors, with
- * file, line and column: LULL_E_FORMAT a column that is missing, a number that is none or out of
+ * file, line and column: LULL_E_FORMAT a column that is missing, a number that is invalid or out of
  * range, a name that is empty or too long, a row that is invalid without a reason, more rows than
  * LULL_SWEEP_ROWS_MAX; -ENOMEM; those of lull_columns_read. The table is left empty then.
  */

@@ -264,7 +264,7 @@ static void test_a_limit_that_cannot_be_read_back_is_still_put_back(void **state
     assert_true(lull_limit_control_is_restored(&control));
 }
 
-/* A write that failed and had an effect is still known as Lull's after the next one has failed. */
+/* A failed write that had an effect is still recognised as Lull's after the next failed write. */
 static void test_two_failed_writes_are_not_taken_for_others(void **state)
 {
     (void)state;

@@ -207,7 +207,7 @@ static uint32_t find_best(const struct lull_job_selector *selector,
     return best;
 }
 
-/* As good, to 0.1 %, as the better of the two beside the best. */
+/* Returns whether the choice is within 0.1 % of the better of the best limit's two neighbours. */
 static bool is_as_good(const struct lull_job_selector *selector,
                        const struct lull_oracle_limit *limits, uint32_t count, uint32_t found,
                        uint32_t best)

@@ -39,7 +39,7 @@ static void try_pattern(const char *pattern, const char *text, size_t size)
     }
     for (size_t i = 0; i < size; i++)
         lines += text[i] == '\n' || text[i] == '\r';
-    /* However it is cut into pieces. */
+    /* The result does not depend on how the text is split into pieces. */
     require(feed(metric, text, size, 1) == feed(metric, text, size, 4096));
     require(feed(metric, text, size, 7) <= lines);
     lull_metric_destroy(metric);

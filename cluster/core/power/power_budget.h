@@ -72,8 +72,8 @@ bool lull_power_budget_has_on(const struct lull_power_budget *budget, uint32_t n
 int lull_power_budget_add(struct lull_power_budget *budget, uint32_t job, uint32_t point,
                           const struct lull_cluster_share *shares, size_t count, int64_t now_ns);
 
-/* A job that runs continues in another operating point of as many GPUs. -ENOMEM: nothing has
- * changed.
+/* A running job continues in another operating point with the same number of GPUs. -ENOMEM: nothing
+ * has changed.
  */
 int lull_power_budget_reclock(struct lull_power_budget *budget, uint32_t job, uint32_t point,
                               int64_t now_ns);

@@ -233,7 +233,8 @@ int lull_round_run(struct lull_round *round, json_t **reported_out, struct lull_
         rc = round_act(round, queue, schedule, &reported, err);
     *reported_out = round_finish(round, queue, &reported);
     if (rc < 0) {
-        round->is_pressed = true; /* what was not done is done next time */
+        round->is_pressed =
+            true; /* a decision that was not executed is repeated in the next round */
         json_decref(*reported_out);
         *reported_out = NULL;
     }

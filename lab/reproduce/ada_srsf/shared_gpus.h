@@ -32,9 +32,9 @@ struct lull_shared_job {
 enum lull_shared_rule {
     LULL_SHARED_SRSF,    /* a transfer starts while fewer than n are on each of its nodes */
     LULL_SHARED_ADADUAL, /* a second one starts if it is short beside the rest of the first */
-    LULL_SHARED_SRTF,    /* ours: shortest remaining time first, on GPUs and on links: one transfer
-                            at a time on each node, which gives way to that of a shorter job and
-                            keeps what it has moved */
+    LULL_SHARED_SRTF,    /* Lull's rule: shortest remaining time first, on GPUs and on
+                            links. One transfer at a time on each node, which yields to
+                            that of a shorter job and keeps its progress */
 };
 
 /* Values of kappa that represent other rules: the first GPUs with room by number, or random ones.
@@ -44,16 +44,16 @@ enum lull_shared_rule {
 
 #define LULL_SHARED_NOWHERE UINT32_MAX /* represents no GPU */
 
-/* A simulation gives up after this many slots that it had to look at: 18 hours of transfers. */
+/* A simulation gives up after this many slots with events: 18 hours of transfers. */
 #define LULL_SHARED_MAX_SLOTS (INT64_C(1) << 26)
 
 struct lull_shared_setup {
     uint32_t nodes;
     uint32_t gpus_per_node;
     double memory_mb; /* of one GPU */
-    double beta_ms;   /* that a MB takes alone on the network */
-    double eta_ms;    /* that it takes more for each transfer beside it */
-    double placed_ms; /* that a MB adds to the load that placement sees */
+    double beta_ms;   /* time of a MB alone on the network */
+    double eta_ms;    /* additional time for each concurrent transfer */
+    double placed_ms; /* load per MB that placement uses */
     uint32_t kappa;   /* LWF: gangs up to this may spread; LULL_SHARED_FIRST_FIT or _RANDOM */
     uint64_t seed;    /* for LULL_SHARED_RANDOM */
     enum lull_shared_rule rule;
@@ -69,8 +69,8 @@ extern const struct lull_shared_setup lull_shared_published;
 struct lull_shared_result {
     int64_t *completion_ms; /* per job from arrival to end; -1: it could never run */
     int64_t *placed_ms;     /* per job when it got its GPUs, -1: never; may be NULL */
-    uint32_t *gpus;         /* of workers, those of one job behind those of the one before; [node]
-                               [gpu] in one number; LULL_SHARED_NOWHERE. NULL: not wanted */
+    uint32_t *gpus;         /* of workers, ordered by job; [node] [gpu] in one number;
+                               LULL_SHARED_NOWHERE. NULL: not requested */
     int64_t makespan_ms;    /* slots until the last end */
     double busy_ratio;      /* mean over GPUs and slots */
 };

@@ -18,7 +18,7 @@ enum lull_shared_part { LULL_SHARED_FORWARD, LULL_SHARED_BACKWARD, LULL_SHARED_T
 
 struct lull_shared_worker {
     uint32_t gpu;
-    enum lull_shared_part next; /* the part that it does, or has to do next */
+    enum lull_shared_part next; /* the present or next part */
 };
 
 struct lull_shared_job_state {
@@ -73,9 +73,9 @@ struct lull_shared_cluster {
     size_t left;            /* this many jobs can run and are not done */
     int64_t *completion_ms; /* borrowed from the result */
     int64_t busy_ms;        /* summed over all GPUs */
-    /* When something happens next, other than transfers that move on, which every slot looks at. */
-    bool has_changed;       /* something did in the last slot, so that this one may do more */
-    int64_t next_ms;        /* when the next part ends or the next job arrives */
+    /* The time of the next event other than the progress of transfers, which every slot handles. */
+    bool has_changed; /* there was an event in the last slot, so that this one may have more */
+    int64_t next_ms;  /* when the next part ends or the next job arrives */
     double transfer_end_ms; /* when the first transfer ends; INFINITY: there is none */
 };
 
@@ -92,10 +92,10 @@ double lull_shared_placed_transfer_ms(const struct lull_shared_cluster *shared,
 void lull_shared_start_transfers(struct lull_shared_cluster *shared, int64_t now_ms);
 void lull_shared_move_transfers(struct lull_shared_cluster *shared, int64_t now_ms);
 
-/* Moves the transfers on in a slot in which nothing else happens. */
+/* Advances the transfers in a slot without other events. */
 void lull_shared_keep_moving(struct lull_shared_cluster *shared, int64_t now_ms);
 
-/* shared_gpus.c. What jobs are ordered by, in ms: the service of all workers that remains, or under
+/* shared_gpus.c. The sort key of jobs, in ms: the service of all workers that remains, or under
  * LULL_SHARED_SRTF the time that one worker and the transfers, alone on the network, still take. */
 double lull_shared_left(const struct lull_shared_cluster *shared,
                         const struct lull_shared_job_state *job);

@@ -27,7 +27,7 @@ struct lull_dvfs_task {
     double core_w;     /* cG >= 0; the sum of the three > 0 */
 };
 
-/* Which points are searched: this many voltages from voltage_min up in steps of 0.05, and memory
+/* The points that are searched: this many voltages from voltage_min up in steps of 0.05, and memory
  * clocks between their bounds. */
 struct lull_dvfs_range {
     double voltage_min;
@@ -65,8 +65,8 @@ struct lull_dvfs_point lull_dvfs_fastest(const struct lull_dvfs_task *task,
 
 /*
  * As published: at each voltage the best memory clock; the point of least energy among those that
- * take at most limit_s (may be INFINITY). A point must beat the energy of the base point, which
- * itself is not held against the limit: false, and nothing written, if none does.
+ * take at most limit_s (may be INFINITY). A point must have less energy than the base point, which
+ * is not checked against the limit. Returns false and writes nothing if there is none.
  */
 bool lull_dvfs_solve_published(const struct lull_dvfs_task *task,
                                const struct lull_dvfs_range *range, double limit_s,
@@ -77,9 +77,9 @@ struct lull_dvfs_point lull_dvfs_solve(const struct lull_dvfs_task *task,
                                        const struct lull_dvfs_range *range);
 
 /*
- * The least energy within limit_s (> 0): at each voltage the memory clock that is best, or as much
- * higher as the limit requests; the base point is one of the choices. A point that meets the limit
- * up to rounding takes exactly limit_s. False, and nothing written, if there is none; there is one
+ * The least energy within limit_s (> 0): at each voltage the best memory clock, or a higher one as
+ * far as the limit requires; the base point is one of the choices. A point that meets the limit up
+ * to rounding takes exactly limit_s. False, and nothing written, if there is none; there is one
  * whenever the least time is below the limit.
  */
 bool lull_dvfs_solve_within(const struct lull_dvfs_task *task, const struct lull_dvfs_range *range,

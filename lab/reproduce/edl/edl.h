@@ -33,20 +33,20 @@ enum lull_edl_place {
     LULL_EDL_WF,  /* the least loaded */
     LULL_EDL_FF,  /* the first */
     LULL_EDL_BIN, /* the least loaded at time 0, then the first */
-    /* The first; if none fits the one that is free first, readjusted. Not published: SPT asks one
-       GPU only, and turns on nodes where others would do. */
+    /* The first; if none fits the one that is free first, readjusted. Not published: SPT examines
+       one GPU only, and turns on nodes although other GPUs would fit. */
     LULL_EDL_PACK,
 };
 
 /* The errors of the released code. */
 enum lull_edl_error {
-    /* On arrival clocks are chosen without a look at the deadline; such a task is late wherever it
-       is put, and online it turns on a node of its own. */
+    /* On arrival clocks are chosen without regard to the deadline; such a
+       task is late on any GPU, and online it turns on a separate node. */
     LULL_EDL_ARRIVAL_UNCHECKED = 1 << 0,
-    /* Readjustment raises the memory clock never above what is best without a deadline, and where
-       no point in time beats the base point's energy it keeps the point that is too slow. */
+    /* Readjustment never raises the memory clock above the best one without a deadline. If no
+       point in time has less energy than the base point, it keeps the point that is too slow. */
     LULL_EDL_READJUSTS_TO_NONE = 1 << 1,
-    /* BF, WF and BIN at time 0 count from when a GPU fell idle, not from now. */
+    /* BF, WF and BIN at time 0 count from the time at which a GPU became idle, not from now. */
     LULL_EDL_STARTS_IN_PAST = 1 << 2,
     /* Online and with DVFS, tasks of slot 0 that can be in time get a GPU each, whatever the rule.
      */
@@ -59,8 +59,8 @@ struct lull_edl_config {
     unsigned errors;    /* enum lull_edl_error */
     bool has_dvfs;      /* off: every task runs at the base point */
     double theta_ratio; /* 0..1: a task gets at least this share of its best time; 1: never less */
-    /* A task is readjusted only where that costs no more than another node for it would, which is
-       turn_on_j and, while the task runs, idle_w for each other GPU of the node. With INFINITY it
+    /* A task is readjusted only if that costs no more than another node for it:
+       turn_on_j plus, while the task runs, idle_w for each other GPU of the node. With INFINITY it
        is always readjusted, as published. */
     double turn_on_j;
     double idle_w;
@@ -110,7 +110,7 @@ struct lull_dvfs_point lull_edl_choose_point(const struct lull_edl_config *confi
                                              const struct lull_dvfs_task *task, double now_s);
 
 /* Puts jobs, whose points are chosen, into the order in which they get GPUs; stable. The jobs lie
- * in one array, in the order in which they came. */
+ * in one array, in the order of their arrival. */
 void lull_edl_sort(const struct lull_edl_config *config, struct lull_edl_job **jobs, size_t count);
 
 /*

@@ -25,7 +25,8 @@ struct lull_gpu_state {
     double load_ratio; /* the most of the time until a deadline that work took */
 };
 
-/* What a task needs of a GPU, which can start it at its end_s, or now if that is later. */
+/* The requirements of a task for a GPU, which can start it at its end_s, or now if that is later.
+ */
 struct lull_gpu_need {
     double now_s;
     bool is_now_ignored; /* a GPU could have started it at end_s in the past, too */
@@ -43,7 +44,7 @@ void lull_gpu_pool_destroy(struct lull_gpu_pool *pool);
 int lull_gpu_pool_add(struct lull_gpu_pool *pool, uint32_t gpu);
 void lull_gpu_pool_remove(struct lull_gpu_pool *pool, uint32_t gpu);
 
-/* GPUs that were added since the last call take their places among the others. */
+/* Sorts GPUs that were added since the last call into the pool. */
 void lull_gpu_pool_settle(struct lull_gpu_pool *pool);
 
 /* Reads or changes the state of a GPU: reads if it is or was in the pool, changes only while it is
@@ -51,7 +52,7 @@ void lull_gpu_pool_settle(struct lull_gpu_pool *pool);
 struct lull_gpu_state lull_gpu_pool_get(const struct lull_gpu_pool *pool, uint32_t gpu);
 void lull_gpu_pool_set(struct lull_gpu_pool *pool, uint32_t gpu, struct lull_gpu_state state);
 
-/* ---- questions, answered with a GPU or LULL_GPU_NONE --------------------------------------- */
+/* ---- queries, which return a GPU or LULL_GPU_NONE ------------------------------------------ */
 
 enum { LULL_GPU_NONE = -1 };
 

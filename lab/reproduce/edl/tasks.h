@@ -26,8 +26,8 @@
 
 /*
  * Reads a file ("-": a table from standard input) or folder; the caller frees *tasks_out. Every
- * task is as dvfs_task.h wants it, and no number above 1e9. Errors: LULL_E_FORMAT with file, line
- * and name; -ENODATA no task; -ENOMEM; those of lull_job_set_read.
+ * task meets the conditions of dvfs_task.h, and no number is above 1e9. Errors: LULL_E_FORMAT with
+ * file, line and name; -ENODATA no task; -ENOMEM; those of lull_job_set_read.
  */
 int lull_dvfs_tasks_read(const char *path, struct lull_dvfs_task **tasks_out, size_t *count_out,
                          struct lull_error *err);
@@ -44,10 +44,10 @@ enum { LULL_EDL_TASKS_GPUS = 2048, LULL_EDL_TASKS_SLOTS = 1440, LULL_EDL_TASKS_A
 size_t lull_edl_tasks_count(double utilisation, bool is_online);
 
 /*
- * Draws the tasks, of which the caller has room for all. Offline they are all there at 0 and the
- * set of a smaller utilisation is the beginning of that of a larger one; online the first 819 are
- * (U = 0.4), and each further one arrives in any of the slots 1 to 1439 (a Poisson process, given
- * how many).
+ * Draws the tasks, of which the caller has room for all. Offline all arrive at 0, and the set of a
+ * smaller utilisation is a prefix of that of a larger one. Online the first 819 arrive at 0 (U =
+ * 0.4), and each further one arrives in any of the slots 1 to 1439 (a Poisson process, given how
+ * many).
  */
 void lull_edl_tasks_draw(double utilisation, bool is_online, uint64_t seed,
                          struct lull_dvfs_task *tasks_out);

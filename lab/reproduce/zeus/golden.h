@@ -14,7 +14,7 @@
 #include "lab/reproduce/zeus/trace.h"
 #include "trace/lines.h"
 
-/* What the series was recorded with. */
+/* The settings with which the series was recorded. */
 struct lull_golden_setting {
     double eta_ratio;
     double beta_ratio; /* INFINITY: no early stopping */

@@ -17,8 +17,8 @@
 #include "core/tuning/batch.h"
 
 /*
- * Where Zeus's random draws come from instead of the seed, so that a recorded series can be taken
- * again. Either both functions are there or none; context is handed through to them.
+ * The source of Zeus's random draws instead of the seed, so that a recorded series
+ * can be replayed. Both functions are set or neither; context is passed to them.
  */
 struct lull_zeus_draws {
     void *context;
@@ -47,7 +47,7 @@ int lull_zeus_create(const struct lull_zeus_config *config, struct lull_zeus **z
 /* NULL is allowed. */
 void lull_zeus_destroy(struct lull_zeus *zeus);
 
-/* Chooses what the next run is to use; see lull_batch_choose. */
+/* Chooses the settings of the next run; see lull_batch_choose. */
 void lull_zeus_choose(const struct lull_zeus *zeus, uint64_t retry_of,
                       struct lull_batch_choice *choice_out);
 
@@ -55,7 +55,7 @@ void lull_zeus_choose(const struct lull_zeus *zeus, uint64_t retry_of,
 int lull_zeus_apply(struct lull_zeus *zeus, const struct lull_batch_record *record,
                     struct lull_error *err);
 
-/* Returns whether Zeus's pruning rounds last. */
+/* Returns whether Zeus's pruning rounds are under way. */
 bool lull_zeus_is_pruning(const struct lull_zeus *zeus);
 
 /* The history, which the search owns. */

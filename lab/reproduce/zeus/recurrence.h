@@ -64,7 +64,7 @@ struct lull_recurrence_phase {
 struct lull_recurrence_series {
     const struct lull_recurrence_phase *phases; /* all with the same sizes */
     uint32_t phase_count;                       /* > 0 */
-    uint64_t seed; /* says which repetition a run meets, the same for each policy */
+    uint64_t seed; /* selects the repetition of a run, the same for each policy */
     lull_recurrence_observer observe;
     void *context;
 };
@@ -110,9 +110,9 @@ int lull_recurrence_search(const struct lull_batch_trace *trace, double eta_rati
                            struct lull_recurrence_potential *potential_out, struct lull_error *err);
 
 /*
- * The least cost per reached target over the sizes, in J, which regret is measured against. Each
- * size runs at the limit that would be chosen for it; failed repetitions are paid up to the job's
- * most epochs, and repeated.
+ * The least cost per reached target over the sizes, in J; the reference for regret. Each
+ * size runs at the limit that would be chosen for it; failed repetitions cost as much as the job's
+ * most epochs, and are repeated.
  */
 double lull_recurrence_min_cost(const struct lull_batch_trace *trace, double eta_ratio);
 

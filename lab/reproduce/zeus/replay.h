@@ -32,7 +32,7 @@ struct lull_replay {
     struct lull_replay_policy policies[LULL_REPLAY_POLICIES];
 };
 
-/* How a figure is spread over the seeds. */
+/* The distribution of a figure over the seeds. */
 struct lull_replay_spread {
     double mean;
     double deviation; /* of a sample (n - 1); 0 with one seed */

@@ -31,7 +31,7 @@ struct lull_batch_trace_job {
     const char *optimizer;
     double target;         /* in the metric's unit */
     uint32_t max_epochs;   /* a run that needs more epochs has missed the target */
-    uint32_t default_size; /* what the job uses today; capped at the largest size recorded */
+    uint32_t default_size; /* the job's default; capped at the largest size recorded */
 };
 
 /* Finds one of the six jobs of the Zeus paper by its data set. NULL: it is not one of them. */

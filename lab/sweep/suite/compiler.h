@@ -18,13 +18,13 @@ struct lull_suite_compiler; /* opaque */
 int lull_suite_compiler_open(struct lull_suite_compiler **compiler_out, struct lull_error *err);
 void lull_suite_compiler_close(struct lull_suite_compiler *compiler); /* NULL is allowed */
 
-/* What a source is compiled to. */
+/* The result of a compilation. */
 struct lull_suite_image {
     char *bytes; /* to be freed */
     size_t size;
 };
 
-/* A source with what it needs. */
+/* A source with its headers and macros. */
 struct lull_suite_unit {
     const struct lull_suite_file *source;
     const struct lull_suite_file *headers;

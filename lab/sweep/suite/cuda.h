@@ -108,8 +108,8 @@ int lull_cuda_open(struct lull_cuda *cuda, const char *uuid, struct lull_error *
 /* The library stays loaded: it has threads of its own. */
 void lull_cuda_close(struct lull_cuda *cuda);
 
-/* Returns 0, or LULL_E_UNSUPPORTED for what the GPU has too little memory for, else -EIO, with what
- * was tried and what the driver says. */
+/* Returns 0; LULL_E_UNSUPPORTED if the GPU has too little memory;
+ * otherwise -EIO, with the failed action and the driver's message. */
 int lull_cuda_result(const struct lull_cuda *cuda, int code, const char *what,
                      struct lull_error *err);
 

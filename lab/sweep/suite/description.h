@@ -44,7 +44,7 @@ struct lull_suite_define {
     const char *value;
 };
 
-/* What NCCL does with a buffer of each GPU instead of launches. */
+/* The NCCL operation on a buffer of each GPU, instead of launches. */
 enum lull_suite_collective {
     LULL_SUITE_NO_COLLECTIVE,
     LULL_SUITE_ALL_REDUCE,
@@ -65,8 +65,8 @@ struct lull_suite_kernel {
     struct lull_suite_buffer buffers[LULL_SUITE_MAX_BUFFERS];
     uint32_t launch_count; /* one after another; together they are one launch of the kernel */
     struct lull_suite_launch launches[LULL_SUITE_MAX_LAUNCHES];
-    struct lull_suite_launch check; /* gets two counters behind its buffers: of what was wrong, and
-                                     * of what was looked at */
+    struct lull_suite_launch check; /* its last argument points to two counters: of wrong values,
+                                       and of checked values */
     enum lull_suite_collective collective; /* of buffers 0 to 1; then there are no launches */
     uint64_t bytes;                        /* of memory, per launch; at least, caches being ideal */
     uint64_t flops;                        /* operations on numbers, per launch */

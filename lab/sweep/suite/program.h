@@ -23,8 +23,8 @@ struct lull_suite_program {
 /*
  * Loads a kernel from its image, allocates its buffers and fills them by the functions of the
  * module fills; ranks is NULL unless it is a collective. Borrows all until the end. Errors, after
- * which nothing is left: LULL_E_UNSUPPORTED there is too little memory; LULL_E_FORMAT the image has
- * no such entry; the driver's.
+ * which nothing is allocated: LULL_E_UNSUPPORTED there is too little memory; LULL_E_FORMAT the
+ * image has no such entry; the driver's.
  */
 int lull_suite_program_begin(struct lull_suite_program *program, const struct lull_cuda *cuda,
                              const struct lull_suite_kernel *kernel, struct lull_suite_ranks *ranks,
@@ -34,8 +34,8 @@ void lull_suite_program_end(struct lull_suite_program *program);
 /* Launches the kernel once, and does not wait for it. Errors: the driver's. */
 int lull_suite_program_launch(const struct lull_suite_program *program, struct lull_error *err);
 
-/* Launches the kernel's check, to be called after the first launch, and waits. Errors: -EIO
- * something is wrong, with how much; the driver's. */
+/* Launches the kernel's check, to be called after the first launch, and waits. Errors: -EIO the
+ * result is wrong, with the number of wrong values; the driver's. */
 int lull_suite_program_check(const struct lull_suite_program *program, struct lull_error *err);
 
 #endif

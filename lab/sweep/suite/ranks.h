@@ -25,7 +25,7 @@ void lull_suite_ranks_close(struct lull_suite_ranks *ranks); /* NULL is allowed 
 uint32_t lull_suite_ranks_count(const struct lull_suite_ranks *ranks);
 
 /* Gives the other ranks buffers like those two of rank 0, with the same contents. Errors, after
- * which they have none: those of CUDA. */
+ * which they have no buffers: those of CUDA. */
 int lull_suite_ranks_begin(struct lull_suite_ranks *ranks, const struct lull_suite_kernel *kernel,
                            const cuda_address buffers[2], struct lull_error *err);
 void lull_suite_ranks_end(struct lull_suite_ranks *ranks);
