@@ -10,7 +10,7 @@ enum { GPU, OWN_LINK, GRADIENT_LINK, RESOURCES };
 
 enum { NEIGHBOURS = 8 }; /* GPUs of a node */
 
-/* How many GPUs a collective is among, and how many lie between two of them. */
+/* The number of GPUs of a collective, and the distance between two of them. */
 struct ranks {
     uint32_t count;
     uint32_t stride;

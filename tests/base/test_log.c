@@ -1,4 +1,4 @@
-/* What is said when no process reads it: nothing waits, and what was lost is counted.
+/* Log lines that no process reads: no caller waits, and lost lines are counted.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <setjmp.h>

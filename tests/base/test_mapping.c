@@ -1,4 +1,4 @@
-/* F58: a file that is cut off while it is mapped costs what it held, and not the process.
+/* F58: truncating a file while it is mapped loses its contents, but does not end the process.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /*
- * Names of pods and containers in /proc/PID/cgroup. The paths have the forms that each runtime and
- * each cgroup driver writes; the numbers are made up. SPDX-License-Identifier: Apache-2.0
+ * Names of pods and containers in /proc/PID/cgroup. The paths have the forms of each runtime and
+ * each cgroup driver, with invented numbers. SPDX-License-Identifier: Apache-2.0
  */
 #include "base/pod.h"
 

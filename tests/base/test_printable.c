@@ -1,5 +1,5 @@
-/* F55: any bytes of a user become valid text in each form, and hurt no other process's. The oracle
- * is the C library's iconv. SPDX-License-Identifier: Apache-2.0 */
+/* F55: any bytes of a user become valid text in each form, and do not affect the output of other
+ * users. The oracle is the C library's iconv. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * A governor that only publishes: a run with figures that a test knows, on GPUs that it names,
- * until its standard input ends. Each line of that publishes a second more.
+ * A governor that only publishes: a run with known figures on the named GPUs,
+ * until its standard input ends. Each line of input publishes one more second.
  *
  * Usage: live_run UUID:INDEX:RANKS:ENERGY_J...   RANKS 0: no rank uses it; ENERGY_J nan: not known;
  * 0 in all: nothing has been lowered yet

@@ -1,6 +1,6 @@
 /*
- * Any texts of a user's run in what others see of it: the metrics, the live page and `lull top` are
- * UTF-8 without control characters, and have no sample, element or line that the texts made up.
+ * Arbitrary texts of a user's run in output for other users: the metrics, the live page and `lull
+ * top` are UTF-8 without control characters, and the texts cannot inject a sample, element or line.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -1,6 +1,7 @@
 /*
- * The first line of `lull simulate` of results that are made up: a figure beyond the tolerance, and
- * a run that still searches, is never a recommendation. SPDX-License-Identifier: Apache-2.0
+ * The first line of `lull simulate` for synthetic results: a figure
+ * beyond the tolerance, or a run that still searches, is never
+ * recommended. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * What `lull top` says of runs and GPUs that are out of the ordinary: right, or "-" with a reason.
+ * The output of `lull top` for unusual runs and GPUs: correct, or "-" with a reason.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <locale.h>

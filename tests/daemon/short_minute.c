@@ -1,6 +1,6 @@
 /*
- * Preloaded: timers of the event loop that are a minute long take two seconds. Shorter ones
- * continue as they do. SPDX-License-Identifier: Apache-2.0
+ * Preloaded: timers of the event loop that are a minute long
+ * take two seconds. Shorter ones are unchanged. SPDX-License-Identifier: Apache-2.0
  */
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What gives a client the right to control a GPU, and what is known of jobs.
+/* Evidence of a client's right to control a GPU, and the registered jobs.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <setjmp.h>

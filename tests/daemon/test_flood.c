@@ -1,4 +1,4 @@
-/* Which doorbell is rung in a loop. SPDX-License-Identifier: Apache-2.0 */
+/* Detection of a doorbell that is rung in a loop. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /*
- * The pool of threads for descriptors of clients: one thread per user, and none that is started
+ * The pool of threads for descriptors of clients: one thread per user, and no thread is started
  * later. SPDX-License-Identifier: Apache-2.0
  */
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /*
- * Sockets that lulld listens on: their modes, and what they refuse. SPDX-License-Identifier:
+ * Sockets that lulld listens on: their modes, and refused connections. SPDX-License-Identifier:
  * Apache-2.0
  */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /*
- * Who is at the other end, and what comes from there; a connection's end.
+ * The identity of a peer, its messages, and the end of a connection.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* The reader of policies, and what policies say. SPDX-License-Identifier: Apache-2.0 */
+/* The reader of policies, and their rules. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * What the sandbox takes, and what it leaves. Each check runs in a process of its own, as there is
- * no way out. SPDX-License-Identifier: Apache-2.0
+ * What the sandbox forbids and permits. Each check runs in a
+ * separate process, because a process cannot leave the sandbox. SPDX-License-Identifier: Apache-2.0
  */
 #include <dlfcn.h>
 #include <errno.h>

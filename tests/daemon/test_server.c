@@ -1,6 +1,6 @@
 /*
- * What lulld answers, message by message: leases, heartbeats, expiry, restore and their answers,
- * with a clock, devices, a writer and connections of the test's own. SPDX-License-Identifier:
+ * lulld's responses, message by message: leases, heartbeats, expiry and
+ * restore. The test provides the clock, devices, writer and connections. SPDX-License-Identifier:
  * Apache-2.0
  */
 #include <errno.h>

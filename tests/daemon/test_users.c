@@ -1,5 +1,5 @@
-/* Whose processes compute on a GPU: real processes of several users. SPDX-License-Identifier:
- * Apache-2.0 */
+/* The users whose processes compute on a GPU, with real processes of several users.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

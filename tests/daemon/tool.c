@@ -1,5 +1,5 @@
 /*
- * What the end-to-end tests drive: the commands of this layer by name, and clients that behave or
+ * The tool of the end-to-end tests: the commands of this layer by name, and clients that behave or
  * misbehave around a lowered GPU. SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>

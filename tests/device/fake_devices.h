@@ -1,5 +1,5 @@
 /*
- * GPUs and a clock that a test makes up: the functions of device.h for a program that links no
+ * Simulated GPUs and a simulated clock: the functions of device.h for a program that links no
  * driver, in virtual time. Include it in one file of the program, before the source that is tested.
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,5 +1,5 @@
 /*
- * AMD's dies as a made-up library describes them: numbers that are not reported, units that differ
+ * AMD's dies as described by a mock library: numbers that are not reported, units that differ
  * by version, modules of two dies. SPDX-License-Identifier: Apache-2.0
  */
 #include <dlfcn.h>

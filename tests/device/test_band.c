@@ -1,4 +1,4 @@
-/* What may be leased of a GPU. SPDX-License-Identifier: Apache-2.0 */
+/* The bands of a GPU that may be leased. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

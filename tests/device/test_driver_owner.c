@@ -1,6 +1,6 @@
 /*
- * The turn at the driver: when it is taken out of a call, and whose GPU is away then; on a clock
- * that the test sets. SPDX-License-Identifier: Apache-2.0
+ * Driver ownership: when it is withdrawn from a hanging call,
+ * and which GPU is then unavailable; with a simulated clock. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <pthread.h>

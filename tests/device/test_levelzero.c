@@ -1,6 +1,7 @@
 /*
- * Intel's cards as a made-up library describes them: parts on stacks, missing functions, readings
- * that fail, rates out of counters. SPDX-License-Identifier: Apache-2.0
+ * Intel's cards as described by a mock library: parts on stacks,
+ * missing functions, readings that fail, rates computed from
+ * counters. SPDX-License-Identifier: Apache-2.0
  */
 #include <dlfcn.h>
 #include <errno.h>

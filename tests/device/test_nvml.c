@@ -1,6 +1,7 @@
 /*
- * NVIDIA's GPUs as a made-up library describes them: functions that are missing or fail, fields,
- * and what can be locked on which generation. SPDX-License-Identifier: Apache-2.0
+ * NVIDIA's GPUs as described by a mock library: functions that are
+ * missing or fail, fields, and the locks that each generation
+ * supports. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* What of a reading is kept. SPDX-License-Identifier: Apache-2.0 */
+/* The stored part of a reading. SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What a dead lulld has left is restored. SPDX-License-Identifier: Apache-2.0 */
+/* GPUs that a dead lulld left changed are restored. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

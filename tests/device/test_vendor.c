@@ -1,8 +1,8 @@
 /*
- * Every vendor's GPUs behind lull_devices, by the same checks: what is reported agrees with what
- * the emulated node really does, what is set takes effect, failures have Lull's codes. Usage:
- * test_vendor VENDOR (nvidia, amd, amd-24, amd-25, amd-module or intel). Which of the emulated
- * libraries is loaded is for the library search path to say. SPDX-License-Identifier: Apache-2.0
+ * Every vendor's GPUs behind lull_devices, by the same checks: reports agree with the true state of
+ * the emulated node, settings take effect, failures have Lull's codes. Usage: test_vendor VENDOR
+ * (nvidia, amd, amd-24, amd-25, amd-module or intel). The library search path determines which of
+ * the emulated libraries is loaded. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * The codes of AMD SMI and Level Zero in Lull's, and which vendor is taken.
+ * Translation of AMD SMI's and Level Zero's codes to Lull's, and the choice of the vendor.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

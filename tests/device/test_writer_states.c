@@ -1,6 +1,6 @@
 /*
- * The transitions of a GPU's states in the writer: every event in every state of each kind, from a
- * list of its own. SPDX-License-Identifier: Apache-2.0
+ * The transitions of a GPU's states in the writer: every event in every state of each kind, from an
+ * independent list. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * What the tests of the emulator share: cmocka's includes, statistics, printed figures.
+ * Common parts of the emulator's tests: cmocka's includes, statistics, printed figures.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_EMULATOR_CHECK_H

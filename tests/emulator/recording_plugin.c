@@ -1,6 +1,6 @@
 /*
  * A profiler plugin that records its callbacks. Descriptors are read by the offsets of the
- * public ABI, one by one; nothing is shared with the library that fills them.
+ * public ABI, one by one; no code is shared with the library that fills them.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "recording_plugin.h"

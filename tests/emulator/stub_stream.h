@@ -1,5 +1,5 @@
 /*
- * A stream as a player would make it, for tests: a thread runs the enqueued work in order, each for
+ * A stream like that of a player, for tests: a thread runs the enqueued work in order, each for
  * a given time, while it is not held.
  * SPDX-License-Identifier: Apache-2.0
  */

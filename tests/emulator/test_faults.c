@@ -1,5 +1,5 @@
 /*
- * The faults that the emulated node injects, as a client of the emulated NVML meets them.
+ * The faults that the emulated node injects, as seen by a client of the emulated NVML.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "nvml_client.h"

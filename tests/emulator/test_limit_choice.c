@@ -1,11 +1,10 @@
 /*
- * The search for a power limit on emulated GPUs in virtual time: within one step of what an oracle
- * finds that knows the settled truth of every limit, or as good (limits above what a job draws are
- * all the same), for less than two minutes of the job. The search reads the counter that a driver
- * publishes. Jobs: the presets of the GPU models, the same on a busy host, then made-up ones of
- * seeds.
+ * The search for a power limit on emulated GPUs in virtual time: within one step of the choice of
+ * an oracle that knows the settled values of every limit, or equally good (all limits above a job's
+ * power are equivalent), in less than two minutes of the job. The search reads the counter that a
+ * driver publishes. Jobs: the presets of the GPU models, the same on a busy host, then random ones.
  *
- * usage: test_limit_choice [JOBS [FIRST_SEED]]: so many made-up jobs.
+ * usage: test_limit_choice [JOBS [FIRST_SEED]]: number of random jobs.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,8 +1,9 @@
 /*
- * The emulated libnccl.so.2 as a program and a profiler plugin meet it, one NCCL version per run:
+ * The emulated libnccl.so.2 as seen by a program and a profiler plugin, one NCCL version per run:
  *   test_nccl NCCL_VERSION PLUGIN_VERSION [FAULT]
- * A recording plugin writes down every callback; what it should have been told is spelled out here
- * from the description of the ABI. With FAULT the documented bug of that name is looked for.
+ * A plugin records every callback; the expected callbacks are listed here from the
+ * description of the ABI. With FAULT the test checks that the documented bug of that name
+ * occurs.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "check.h"

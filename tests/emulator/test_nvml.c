@@ -1,5 +1,5 @@
 /*
- * The emulated libnvidia-ml.so.1 as a C client meets it: symbols, idioms, strings, codes.
+ * The emulated libnvidia-ml.so.1 as seen by a C client: symbols, idioms, strings, codes.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "nvml_client.h"

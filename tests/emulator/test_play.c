@@ -1,6 +1,7 @@
 /*
- * Plays in virtual time: against a simple reckoning of their own, against the record they were made
- * of, and the presets against what is published of them. SPDX-License-Identifier: Apache-2.0
+ * Plays in virtual time: against a simple separate computation, against the record from
+ * which they were made, and the presets against published figures. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include "check.h"
 

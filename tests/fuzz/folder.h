@@ -1,6 +1,6 @@
 /*
- * A folder for one process, in memory where there is /dev/shm, that goes when the process ends in
- * good order. SPDX-License-Identifier: Apache-2.0
+ * A folder for one process, in memory if /dev/shm exists. It is
+ * removed when the process exits normally. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_FUZZ_FOLDER_H
 #define LULL_TESTS_FUZZ_FOLDER_H

@@ -1,7 +1,7 @@
 /*
- * A fuzz target: any bytes may come; it aborts, or a sanitizer speaks, where a promise is broken.
- * With libFuzzer (clang) the targets are fuzzers of their own; replay.c runs them everywhere else.
- * SPDX-License-Identifier: Apache-2.0
+ * A fuzz target: the input is arbitrary bytes. It aborts, or a sanitizer reports, if a guarantee is
+ * violated. With libFuzzer (clang) the targets are fuzzers of their own; replay.c runs them
+ * everywhere else. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_FUZZ_H
 #define LULL_TESTS_FUZZ_H

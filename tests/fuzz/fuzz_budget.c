@@ -1,6 +1,6 @@
 /*
  * The file of a power budget: refused with its line, or settings whose numbers are in their ranges
- * and whose names refer to what is there. SPDX-License-Identifier: Apache-2.0
+ * and whose names refer to existing sections. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * What `lull calibrate` has written: refused with a message, or within the documented ranges, and
- * then it is written and read as the same. SPDX-License-Identifier: Apache-2.0
+ * Files of `lull calibrate`: refused with a message, or within the
+ * documented ranges; then writing and reading again gives the same
+ * values. SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/control/calibration_file.c"
 

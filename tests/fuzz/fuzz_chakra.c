@@ -1,5 +1,5 @@
 /*
- * Chakra traces in both forms: refused with a message, or a graph whose order keeps its promises.
+ * Chakra traces in both forms: refused with a message, or a graph with a valid order.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "../text_file.h"

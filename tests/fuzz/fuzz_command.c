@@ -1,8 +1,9 @@
 /*
- * The command table in the hands of a client that writes what it likes when it likes: the input
- * says what the shared memory holds, and what changes between two loads of the other side, so that
- * whatever is fetched twice differs. Who takes requests or copies results is never held up, and
- * nothing comes from outside the slot. SPDX-License-Identifier: Apache-2.0
+ * The command table with a client that writes arbitrary values at arbitrary times.
+ * The input determines the contents of the shared memory and its changes between
+ * two loads of the other side, so that a value loaded twice differs. The reader of
+ * requests or results never waits, and no data comes from outside the slot.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdatomic.h>
 

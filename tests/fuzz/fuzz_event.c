@@ -1,7 +1,8 @@
 /*
- * The segment of a job's events in the hands of a process that writes what it likes when it likes:
- * between two loads of the governor or of a probe the input may change the memory. Reading ends,
- * and gives no more than requested; text ends; indices stay within the segment.
+ * The segment of a job's events with a process that writes arbitrary values at arbitrary times:
+ * between two loads of the governor or of a probe the input may change the memory. Reading
+ * terminates and returns no more than requested; texts are terminated; indices stay within the
+ * segment.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdatomic.h>

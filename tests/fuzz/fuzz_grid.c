@@ -1,7 +1,8 @@
 /*
- * What a grid says, in Lull's own JSON and as an OpenADR 3 server answers: refused with a message,
- * or events that end after they begin, with targets that are watts; and what was read is printed so
- * that it reads the same. SPDX-License-Identifier: Apache-2.0
+ * Events of a grid, in Lull's own JSON and as responses of an OpenADR 3
+ * server: refused with a message, or events that end after they begin, with
+ * targets in watts; printing and reading them again gives the same events. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <errno.h>
 #include <math.h>

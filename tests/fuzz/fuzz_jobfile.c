@@ -1,6 +1,6 @@
 /*
- * Names in /dev/shm, where any user can create files: what is cleared away had the name of a
- * segment and a dead owner, and nothing else goes. Each line of the input is a name.
+ * Names in /dev/shm, where any user can create files: a removed file had the name of a segment and
+ * a dead owner, and no other file is removed. Each line of the input is a name.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "wire/job_file.c"

@@ -1,7 +1,7 @@
 /*
- * Records of the journal: whatever lies in the file of a GPU is refused with a reason, or is a
- * record that is saved and read again as the same. The first byte says what of the file is fixed,
- * so that mutations come through the checks, and where the file lies.
+ * Records of the journal: any contents of a GPU's file are refused with a reason, or are a record
+ * that is the same after saving and reading it again. The first byte determines which parts of the
+ * file are corrected, so that mutations pass the checks, and the place of the file.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "device/journal.c"

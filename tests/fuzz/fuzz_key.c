@@ -1,6 +1,6 @@
 /*
  * The key that the nodes of a job share, as a file that any user may have created or as its secret
- * half: refused, or a key pair that ZeroMQ takes. SPDX-License-Identifier: Apache-2.0
+ * half: refused, or a key pair that ZeroMQ accepts. SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/peers/job_key.c"
 

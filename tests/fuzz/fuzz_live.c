@@ -1,7 +1,7 @@
 /*
- * Any bytes may lie where a run's live state is published: a reader refuses them, or what it takes
- * has texts that end, counts and kinds in range, and figures that are numbers or have a reason. The
- * input's first byte says how much of a valid header precedes the rest.
+ * The file of a run's live state may contain any bytes: a reader refuses them, or returns a
+ * state with terminated texts, counts and kinds in range, and figures that are numbers or have
+ * a reason. The input's first byte determines how much of a valid header precedes the rest.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "wire/live.c"

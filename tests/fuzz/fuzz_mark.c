@@ -1,6 +1,6 @@
 /*
  * Slurm's data of a job: words in comments that users and others may have written, and lists of
- * resources. Whatever is written back says the same when it is read again.
+ * resources. A mark that is written and read again is the same.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * Any bytes may be decoded; what decodes, encodes to a message that decodes to the same.
+ * Any bytes may be decoded; a decoded message is the same after encoding and decoding it again.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "fuzz.h"

@@ -1,6 +1,6 @@
 /*
- * Output of programs: whatever comes, each value was in a line of its own. The first
- * line of the input is tried as a pattern too. SPDX-License-Identifier: Apache-2.0
+ * Output of programs: for any input, each value was in a separate
+ * line. The first line of the input is also tried as a pattern. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>
 #include <string.h>

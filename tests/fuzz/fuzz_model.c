@@ -1,6 +1,7 @@
 /*
- * What `lull model fit` has written: refused with a message, or a model that predicts finite values
- * at all its points, and then it is written and read as the same.
+ * Files of `lull model fit`: refused with a message, or a model that predicts
+ * finite values at all its points; writing and reading it again gives the same
+ * model.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/trace/document.h"

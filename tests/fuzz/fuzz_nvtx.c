@@ -1,4 +1,4 @@
-/* Names of ranges: whatever comes, a forward or backward has the word in it.
+/* Names of ranges: a name classified as forward or backward always contains that word.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * Lines of the scheduler's journal, which may be torn or of another version, as what a client
- * remembers: each job once and in order, with points that a policy can be told of.
+ * Lines of the scheduler's journal, which may be incomplete or of another version, as
+ * past jobs: each job once and in order, with points that can be passed to a policy.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * Plan files: whatever comes is either refused with a message, or is a plan that can be replayed
- * and written again, and then reads as the same plan. SPDX-License-Identifier: Apache-2.0
+ * Plan files: refused with a message, or a plan that can be
+ * replayed and is the same after writing and reading it again. SPDX-License-Identifier: Apache-2.0
  */
 #include "../text_file.h"
 #include "fuzz.h"

@@ -1,6 +1,6 @@
 /*
  * An administrator's policy: refused with a message that names file and line, or with every number
- * in its range, and then whatever limits and bands it is requested are within each other.
+ * in its range, and then all limits and bands that it returns are consistent.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

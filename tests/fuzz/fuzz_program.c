@@ -1,6 +1,6 @@
 /*
- * What `lull run` reads of a job: the variables that say which GPUs it sees, the words of its
- * command, and what the kernel says of its processes, whose names somebody has chosen.
+ * Data of a job that `lull run` reads: the variables that select its GPUs, the words of
+ * its command, and the kernel's data of its processes, whose names a user has chosen.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "../device/fake_devices.h"

@@ -1,6 +1,6 @@
 /*
- * Any bytes may be decoded; what decodes, encodes to the same bytes, and an agreement and arrivals
- * take it.
+ * Any bytes may be decoded; a decoded proposal encodes to the
+ * same bytes, and an agreement and arrivals accept it.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "fuzz.h"

@@ -1,7 +1,7 @@
 /*
- * report.json as another program may have written or changed it: refused with a message, or a page
- * that is whole and has no element that a text of the report has made.
- * SPDX-License-Identifier: Apache-2.0
+ * report.json as another program may have written or changed it: refused with a message, or a
+ * complete page in which no text of the report has injected an element. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <stdio.h>
 #include <string.h>

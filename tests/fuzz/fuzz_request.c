@@ -1,7 +1,7 @@
 /*
- * What clients of `lull serve` write: any header is understood or refused, in bounds; and only the
- * token itself is the token. Behind each input's first byte stands the header that it says.
- * SPDX-License-Identifier: Apache-2.0
+ * Requests of clients of `lull serve`: any header is accepted or refused, without access out of
+ * bounds; only the exact token is accepted. The first byte of the input selects the header, whose
+ * value follows. SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>
 #include <strings.h>

@@ -1,5 +1,5 @@
 /*
- * Tables of tasks: refused with a message, or as dvfs_task.h wants them.
+ * Tables of tasks: refused with a message, or tasks that meet the conditions of dvfs_task.h.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

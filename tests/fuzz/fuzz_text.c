@@ -1,6 +1,7 @@
 /*
- * What people type: numbers, ratios, emulated nodes, faults. Whatever comes is either refused with
- * a message, or taken within the documented ranges. SPDX-License-Identifier: Apache-2.0
+ * Texts that users type: numbers, ratios, emulated nodes, faults. They
+ * are refused with a message, or accepted within the documented ranges. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /*
- * Traces: anyone may hand anyone a file. Whatever comes is either refused with a message, or gives
- * kernels in order whose exposure adds up.
+ * Traces, which may come from untrusted users: refused with a
+ * message, or kernels in order whose exposure adds up.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "../text_file.h"

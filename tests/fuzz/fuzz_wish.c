@@ -1,6 +1,6 @@
 /*
- * What users ask of Lull through Slurm, what a site insists on, and the nodes and the key of a
- * step: refused, or within what the header says, and refused texts leave the wish as it was.
+ * Job options of Slurm users, site requirements, and the nodes and the key of a step:
+ * refused, or within the documented ranges. Refused texts leave the options unchanged.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "fuzz.h"

@@ -1,6 +1,6 @@
 /*
- * Recorded iterations as task graphs: refused with a message, or a graph of all that was recorded
- * whose schedule is no shorter than its longest path, and no longer than all tasks in turn.
+ * Recorded iterations as task graphs: refused with a message, or a graph of the whole recording
+ * whose schedule is no shorter than its longest path, and no longer than the sum of all tasks.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "cluster/tests/core/model/critical_path.h"

@@ -1,6 +1,7 @@
 /*
- * Takes an input apart, for targets that do one thing after another with it: where the input ends,
- * zeroes follow. SPDX-License-Identifier: Apache-2.0
+ * Splits an input into values for targets that execute a
+ * sequence of actions. After the end of the input all values
+ * are 0. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_FUZZ_INPUT_H
 #define LULL_TESTS_FUZZ_INPUT_H

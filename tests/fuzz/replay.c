@@ -1,7 +1,7 @@
 /*
  * Runs a fuzz target on the files of a folder, and on seeded mutations of each: bytes changed, cut
- * short, repeated; as many as a second argument says. What is found can be repeated: the same files
- * give the same runs.
+ * short, repeated. The second argument is the number of mutations. Runs are reproducible: the same
+ * files give the same runs.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /*
- * A control of runs that are made up: a test writes the data that it reports for its GPUs. GPUS
+ * A control of synthetic runs: a test writes the data that it reports for its GPUs. GPUS
  * is defined before this is included. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_GOVERNOR_FAKE_CONTROL_H

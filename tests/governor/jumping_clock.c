@@ -1,6 +1,6 @@
 /*
- * Preloaded: the wall clock jumps by a year, forward or back, ten times a second. Other clocks
- * continue as they do. SPDX-License-Identifier: Apache-2.0
+ * Preloaded: the wall clock jumps by a year, forward or back, ten times a second. Other clocks are
+ * unchanged. SPDX-License-Identifier: Apache-2.0
  */
 #include <stddef.h>
 #include <sys/time.h>

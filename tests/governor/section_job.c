@@ -1,6 +1,6 @@
 /*
  * A job of one process that names its sections through lull.h: computes on its emulated GPU, then
- * exchanges. For tests and benchmarks; knows nothing of MPI.
+ * exchanges. For tests and benchmarks; does not use MPI.
  * Usage: section_job GPU STEPS COMPUTE_MS EXCHANGE_MS JITTER_MS [NAME]
  * NAME of the section that exchanges, "communication" by default.
  * SECTION_JOB_CUDA=GPU[,GPU...]: the process has loaded CUDA and has contexts on these GPUs as

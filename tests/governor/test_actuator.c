@@ -1,5 +1,6 @@
-/* How often the actuator renews its leases: as the daemon wants it. A thread of this process plays
- * the daemon. SPDX-License-Identifier: Apache-2.0 */
+/* How often the actuator renews its leases: at the interval that
+ * the daemon requests. A thread of this process acts as the daemon. SPDX-License-Identifier:
+ * Apache-2.0 */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

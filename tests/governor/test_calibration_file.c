@@ -1,5 +1,5 @@
-/* Calibrations on disk: round trip, damage, where they are found. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Calibrations on disk: round trip, damage, and the places where they are searched for.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

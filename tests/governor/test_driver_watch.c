@@ -1,4 +1,4 @@
-/* What the watch of a driver makes of single readings. SPDX-License-Identifier: Apache-2.0 */
+/* The driver watch on sequences of single readings. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * The book of windows: rows against sums by hand, whatever processes say.
+ * The table of windows: rows against sums by hand, with any events of processes.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/energy/energy_windows.h"

@@ -1,5 +1,5 @@
 /*
- * Sentences about drawn figures are read back, and what they claim is held against the figures: a
+ * Sentences about random figures are parsed, and their claims are compared with the figures: a
  * saving only where the interval is above 0, "not slower" only where the bound is within what is
  * allowed, and printed figures that support the claim beside them.
  * SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-/* What each lever has brought, from what the trials have come to. SPDX-License-Identifier:
+/* The saving of each lever, from the results of the trials. SPDX-License-Identifier:
  * Apache-2.0
  */
 #include <setjmp.h>

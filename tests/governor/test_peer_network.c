@@ -1,6 +1,6 @@
 /*
- * The network between governors: what is said is heard by all others, once each; who has not the
- * job key, or speaks plainly, is refused; what is no proposal does no harm.
+ * The network between governors: every message reaches all other nodes exactly once; peers without
+ * the job key or without encryption are refused; invalid messages have no effect.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>

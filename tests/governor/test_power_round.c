@@ -1,6 +1,6 @@
 /*
- * The power of a node is reported by rounds: when all GPUs have been read that were read in the
- * round before, whichever come and go. SPDX-License-Identifier: Apache-2.0
+ * The power of a node is reported by rounds: when all GPUs of the previous round have been read
+ * again, even if GPUs are added or removed. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * What a comparison makes of its runs, against sums by hand.
+ * The results of a comparison, against sums by hand.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

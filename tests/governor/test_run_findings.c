@@ -1,6 +1,7 @@
 /*
- * Findings of runs that are made up: which of them is reported, of which GPUs, and with which
- * numbers. The cases in real time are in test_silence.py. SPDX-License-Identifier: Apache-2.0
+ * Findings of synthetic runs: which finding is reported, for
+ * which GPUs, and with which numbers. The cases in real time are in test_silence.py.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * Which iterations of a run count, from logs that are made up: what repeats at the start of a job
- * alone is none of it. SPDX-License-Identifier: Apache-2.0
+ * The iterations of a run that count, from synthetic logs:
+ * repetitions only at the start of a job are not counted. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

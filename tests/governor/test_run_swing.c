@@ -1,6 +1,6 @@
 /*
- * Swings of a run, from logs that are made up: which iterations are of which side, and what the
- * readings of two GPUs come to. SPDX-License-Identifier: Apache-2.0
+ * Swings of a run, from synthetic logs: the side of each
+ * iteration, and the sum of the readings of two GPUs. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

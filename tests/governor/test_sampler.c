@@ -1,6 +1,6 @@
 /*
- * F47: a reading that hangs loses its samples, and no thread waits for it. Devices here are read as
- * long as the test wants. SPDX-License-Identifier: Apache-2.0
+ * F47: a reading that hangs loses its samples, and no thread waits for it. The test controls how
+ * long a reading takes. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <pthread.h>

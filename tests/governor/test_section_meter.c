@@ -1,6 +1,7 @@
 /*
- * The section meter against a plain account of the same random sections, which walks through time
- * in steps, and what it says of nested sections, late readings and short ones.
+ * The section meter against a plain computation for the same random sections in small time
+ * steps; and its results for nested sections, late readings and short
+ * sections.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * Names of boards in trace.json: whatever bytes a driver gives, the file is JSON and UTF-8.
+ * Names of boards in trace.json: with any bytes from a driver, the file is valid JSON and UTF-8.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/report/timeline.c"

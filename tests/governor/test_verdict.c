@@ -1,6 +1,6 @@
 /*
- * The one sentence of runs that are made up: what was saved and at what price, how well that is
- * known, and by what; or why nothing was lowered. SPDX-License-Identifier: Apache-2.0
+ * The verdict of synthetic runs: the saving and the slowdown,
+ * their certainty, and the levers; or why no clock was lowered. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

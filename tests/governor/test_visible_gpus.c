@@ -1,4 +1,4 @@
-/* F29: which GPUs a job sees, whatever names them and in whatever order.
+/* F29: the GPUs that a job sees, for all variables and orders.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>

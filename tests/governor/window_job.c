@@ -1,6 +1,6 @@
 /*
- * A job that opens energy windows through lull.h on its emulated GPU, and prints what each really
- * took on every GPU of the node, one line per window: NAME SECONDS JOULES-OF-GPU-0 JOULES-OF-GPU-1
+ * A job that opens energy windows through lull.h on its emulated GPU, and prints the true energy of
+ * each on every GPU of the node, one line per window: NAME SECONDS JOULES-OF-GPU-0 JOULES-OF-GPU-1
  * ... Behind them, for windows measured by liblull itself: "own" NAME SECONDS JOULES UNCERTAINTY.
  * Usage: window_job GPU ROUNDS BUSY_MS IDLE_MS
  * SPDX-License-Identifier: Apache-2.0

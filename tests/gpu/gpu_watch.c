@@ -1,8 +1,8 @@
 /*
  * Runs a command as a job whose probes are requested everything, and prints their reports as JSON:
  *   gpu_watch COMMAND...
- * It takes the governor's place and has nothing that could set a clock. One object per process:
- * events by kind, what the kernels and the compute runs took, how the recording of kernels ended.
+ * It replaces the governor and cannot set clocks. One object per process: events by
+ * kind, the times of kernels and compute runs, and how the recording of kernels ended.
  * Exit status: the command's; 125 if the watch itself failed.
  * SPDX-License-Identifier: Apache-2.0
  */

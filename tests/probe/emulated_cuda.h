@@ -1,6 +1,7 @@
 /*
- * On an emulated node, a GPU for a program that computes on the processor alone: as a program that
- * computes there does, it holds a context on it. SPDX-License-Identifier: Apache-2.0
+ * On an emulated node, a GPU for a program that computes on the processor only:
+ * the program holds a context on it, as a program that computes on the GPU does.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_PROBE_EMULATED_CUDA_H
 #define LULL_TESTS_PROBE_EMULATED_CUDA_H

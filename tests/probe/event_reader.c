@@ -1,5 +1,5 @@
 /*
- * Runs a command as a job and prints, as JSON, what its probes said:
+ * Runs a command as a job and prints, as JSON, the reports of its probes:
  *   event_reader [--dump] COMMAND...
  * One object per process: its identity, seconds between entering and leaving the job, seconds in
  * sections (nested or overlapping ones of one thread counted once), events by operation and kind,

@@ -1,6 +1,6 @@
 /*
- * Loads the library named as argument for itself alone, as Python loads its modules, or takes it
- * from where it was preloaded, and lets it call all that the gloo shim wraps.
+ * Loads the library named as argument locally (RTLD_LOCAL), as Python loads its modules,
+ * or uses the preloaded one, and makes it call all functions that the gloo shim wraps.
  *   gloo_calls [LIBRARY]
  * SPDX-License-Identifier: Apache-2.0
  */

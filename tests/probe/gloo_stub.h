@@ -1,5 +1,5 @@
 /*
- * What the stub of gloo and PyTorch (gloo_stub.cpp) offers its caller: functions and classes whose
+ * The interface of the stub of gloo and PyTorch (gloo_stub.cpp): functions and classes whose
  * symbols are those of the real libraries. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef GLOO_STUB_H

@@ -1,7 +1,7 @@
 /*
- * A profiler plugin to stand behind Lull's: it checks that every callback brings its own context,
- * its own handles as parents, and each stop once. What it saw is in chained_state.
- * SPDX-License-Identifier: Apache-2.0
+ * A profiler plugin that is chained after Lull's. It checks that every callback has its own context
+ * and its own handles as parents, and that each stop comes once. Its observations are in
+ * chained_state. SPDX-License-Identifier: Apache-2.0
  */
 #include "nccl_chained.h"
 

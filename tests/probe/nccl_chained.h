@@ -1,5 +1,5 @@
 /*
- * What the chained test plugin saw; one per process. SPDX-License-Identifier: Apache-2.0
+ * The observations of the chained test plugin; one per process. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_PROBE_NCCL_CHAINED_H
 #define LULL_TESTS_PROBE_NCCL_CHAINED_H

@@ -1,8 +1,8 @@
 /*
- * Plays NCCL to a profiler plugin, through the ABI of any version.
+ * Acts as NCCL for a profiler plugin, through the ABI of any version.
  *
- * Descriptors are written by the documented offsets, so that nothing is shared with the plugin's
- * own declarations. SPDX-License-Identifier: Apache-2.0
+ * Descriptors are written by the documented offsets, so that no
+ * declarations are shared with the plugin. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_PROBE_NCCL_DRIVER_H
 #define LULL_TESTS_PROBE_NCCL_DRIVER_H

@@ -1,6 +1,6 @@
 /*
- * Announces ranges as programs do; prints what NVTX answered. With NVIDIA's headers where they are
- * installed. SPDX-License-Identifier: Apache-2.0
+ * Announces ranges as programs do, and prints NVTX's results.
+ * Uses NVIDIA's headers if they are installed. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 

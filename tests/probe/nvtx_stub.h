@@ -1,7 +1,6 @@
 /*
- * The part of NVTX 3 that nvtx_client.c calls, where NVIDIA's headers are not installed: what they
- * do with an injection library, declared on its own from their documentation.
- * SPDX-License-Identifier: Apache-2.0
+ * The part of NVTX 3 that nvtx_client.c calls, for hosts without NVIDIA's headers: their protocol
+ * with an injection library, declared from their documentation. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_NVTX_STUB_H
 #define LULL_TESTS_NVTX_STUB_H

@@ -1,8 +1,8 @@
 /*
  * The CUPTI window in the emulated driver, one case per process, because CUPTI and the driver are:
  *   test_cupti_window window|busy|missing
- * The test is the governor (it asks and reads), the program (cuInit) and the GPU (kernels).
- * SPDX-License-Identifier: Apache-2.0
+ * The test acts as the governor (it requests and reads), the program (cuInit) and the GPU
+ * (kernels). SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * From the GPU's timer to ours, against a simulated pair of clocks whose true offset is known:
- * with delays of any length in between, never late, and as near as the best recent observation.
- * SPDX-License-Identifier: Apache-2.0
+ * Conversion from the GPU's timer to CLOCK_MONOTONIC, against a simulated pair of clocks with a
+ * known offset: with delays of any length in between, it is never late, and as accurate as the best
+ * recent observation. SPDX-License-Identifier: Apache-2.0
  */
 #include "probe/gpu_time.h"
 

@@ -1,6 +1,6 @@
 /*
- * The NCCL profiler plugin, played to through the ABI of each version: its reports to the governor,
- * and that it survives what NCCL is known to do and what it should never do.
+ * The NCCL profiler plugin, called through the ABI of each version: its reports to
+ * the governor, and its robustness against known behaviour and violations of NCCL.
  *   test_nccl_profiler PLUGIN CHAINED_PLUGIN
  * Each case runs in a child process, because the plugin joins its job once per process.
  * SPDX-License-Identifier: Apache-2.0

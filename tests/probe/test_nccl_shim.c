@@ -1,8 +1,8 @@
 /*
  * The marker shim between a program and the emulated NCCL and driver:
  *   test_nccl_shim markers|without_driver
- * NCCL is loaded as Python loads it, for itself (RTLD_LOCAL), and called through the shim. The test
- * is the governor (it asks and reads), the program and the GPU (a stub stream).
+ * NCCL is loaded as Python loads it, locally (RTLD_LOCAL), and called through the shim. The
+ * test acts as the governor (it requests and reads), the program and the GPU (a stub stream).
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Which names of ranges mean a forward or a backward. SPDX-License-Identifier: Apache-2.0 */
+/* Classification of range names as forward or backward. SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

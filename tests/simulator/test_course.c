@@ -1,6 +1,7 @@
 /*
- * Courses of random runs: what parts of them cost and save is that of a replay period by period,
- * which shares no code with what it checks. SPDX-License-Identifier: Apache-2.0
+ * Courses of random runs: slowdown and saving of their parts equal those
+ * of a replay period by period, which shares no code with the tested one. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* The frontier that a managed run reports, against the cost and saving of its clocks when each of
- * them holds throughout: drawn jobs with the emulator's physics and the real controller.
+ * them is held for the whole run: random jobs with the emulator's physics and the real controller.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /*
  * Ranks that wait for a slower one, in virtual time: eight ranks of a data-parallel job, of which
- * one computes a tenth longer, for ever or for a while.
- * SPDX-License-Identifier: Apache-2.0
+ * one computes a tenth longer, permanently or for some time. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

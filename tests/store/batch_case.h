@@ -1,5 +1,5 @@
 /*
- * What tests of recurring jobs share: the store to use, and a job.
+ * Common parts of tests of recurring jobs: the store to use, and a job.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_STORE_BATCH_CASE_H

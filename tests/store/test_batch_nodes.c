@@ -1,7 +1,7 @@
 /*
- * Recurring jobs that several nodes share: what becomes of a run whose node falls silent. A process
- * plays another node by naming another place as its own, and the clock that all share, the store's,
- * is moved instead of waited for.
+ * Recurring jobs that several nodes share: the handling of a run whose node stops responding. A
+ * process acts as another node by using another node name, and the common clock, the store's, is
+ * advanced instead of waiting.
  *
  * usage: test_batch_nodes [LOCATION]: the store to use, else a sqlite file in a new directory.
  *

@@ -1,6 +1,7 @@
 /*
- * Stored power-limit profiles: they come back, several processes may write, and what is damaged, of
- * a newer Lull or not to be written is an error that says so. SPDX-License-Identifier: Apache-2.0
+ * Stored power-limit profiles: they can be read again, several processes may write, and a profile
+ * that is damaged, of a newer Lull or not writable gives an error with the reason.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * Power logs: the forms that tools write, units, and what is counted and dropped; and why logs are
- * refused. SPDX-License-Identifier: Apache-2.0
+ * Power logs: the formats of tools, units, counted and dropped rows, and reasons for refused logs.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "trace/power_log.h"
 

@@ -1,5 +1,5 @@
 /*
- * A job segment of its own for each test case. Include after cmocka.h.
+ * A separate job segment for each test case. Include after cmocka.h.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_WIRE_JOB_FIXTURE_H

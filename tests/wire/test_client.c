@@ -1,6 +1,6 @@
 /*
  * The client's side of a connection to lulld, against the other end of a pair of sockets, with a
- * clock of its own. SPDX-License-Identifier: Apache-2.0
+ * simulated clock. SPDX-License-Identifier: Apache-2.0
  */
 #include <fcntl.h>
 #include <setjmp.h>

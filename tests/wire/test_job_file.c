@@ -1,5 +1,5 @@
 /*
- * What killed runs have left is removed, and nothing else.
+ * Files of killed runs are removed, and no other files.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "wire/job_file.c" /* to read names of processes that do not exist */

@@ -1,6 +1,6 @@
 /*
- * The live state of a run: readers see one moment or none, living writers only, and nothing that a
- * file holds makes them read beyond its end. SPDX-License-Identifier: Apache-2.0
+ * The live state of a run: readers get a consistent state or none, and only those of living
+ * writers; no contents of a file make them read beyond its end. SPDX-License-Identifier: Apache-2.0
  */
 #include "wire/live.c" /* to write what no writer writes */
 

@@ -1,4 +1,4 @@
-/* Proposals between governors: layout, and what is refused. SPDX-License-Identifier: Apache-2.0 */
+/* Proposals between governors: layout, and refused messages. SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /*
- * Small clusters from standard input, one a line, under many policies: what each run cost, and what
- * the certificate and the bound say of it, one JSON document a line. hunt_bounds.py draws them.
+ * Small clusters from standard input, one a line, under many policies: the cost of each run, with
+ * its certificate and bound, one JSON document a line. hunt_bounds.py makes the clusters.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

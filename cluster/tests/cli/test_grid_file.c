@@ -1,5 +1,6 @@
-/* F56: the file that a grid writes may hang, or be no file; what was asked before continues, and
- * the rounds of lull budget do too. SPDX-License-Identifier: Apache-2.0 */
+/* F56: reading the file of a grid may hang, or it may not be a regular file. The
+ * earlier requests stay in force, and the rounds of lull budget continue. SPDX-License-Identifier:
+ * Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /*
  * Random clusters, jobs with operating points and conditions for tests of the cluster engine; and
- * what a run drew, counted again from what ran when and where. SPDX-License-Identifier: Apache-2.0
+ * the energy of a run, computed again from its stretches. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_TESTS_SIMULATOR_CLUSTER_CASE_H
 #define LULL_CLUSTER_TESTS_SIMULATOR_CLUSTER_CASE_H

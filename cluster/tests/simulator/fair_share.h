@@ -1,17 +1,18 @@
 /*
- * How flows share links: of a network, or the read bandwidth of a storage that many jobs share.
+ * The sharing of links by flows: links of a network, or the read bandwidth of a storage that many
+ * jobs share.
  *
- * A link carries what its flows take of it, rate times weight, up to its capacity. Where flows meet
- * they may harm each other: with k of them (the sum of weights) on a link, each MB takes
- * (k - 1) penalty longer than a fair part of the capacity would let it, k / capacity. So AdaDUAL's
+ * A link carries what its flows take of it, rate times weight, up to its capacity. Concurrent flows
+ * may slow each other down: with k of them (the sum of weights) on a link, each MB takes (k - 1)
+ * penalty longer than a fair part of the capacity would let it, k / capacity. So AdaDUAL's
  * contention (Wang et al., arXiv 2002.10105), k beta + (k - 1) eta a MB, is a capacity of 1 / beta
  * and a penalty of eta; without penalty links are shared without loss.
  *
  * Two rules:
  *   - max-min: no flow could be faster without a slower one becoming slower still; found by
  *     progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2);
- *   - busiest: each flow gets an equal part of the link that gives it least. What it leaves of
- * other links nobody takes. AdaDUAL's model.
+ *   - busiest: each flow gets an equal part of the link that gives it least. The remaining capacity
+ * of other links is unused. AdaDUAL's model.
  *
  * Flows come and go; only rates of flows that are joined to them by a chain of shared links (of the
  * rule busiest: that share a link) are found again. Pure; one thread at a time.

@@ -1,6 +1,6 @@
 /*
- * Runs of random jobs under a policy, with a spy that records every decision and checks them
- * by counts of its own. SPDX-License-Identifier: Apache-2.0
+ * Runs of random jobs under a policy, with a wrapper that records every decision and checks it
+ * independently. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_TESTS_SIMULATOR_POLICY_SPY_H
 #define LULL_CLUSTER_TESTS_SIMULATOR_POLICY_SPY_H

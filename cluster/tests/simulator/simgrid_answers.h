@@ -1,6 +1,6 @@
 /*
- * What SimGrid 3.32 answered to the questions of test_simgrid.c, which records them: makespan, s,
- * and energy, J, by seed. SPDX-License-Identifier: Apache-2.0
+ * The results of SimGrid 3.32 for the cases of test_simgrid.c,
+ * which records them: makespan, s, and energy, J, by seed. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_TESTS_SIMULATOR_SIMGRID_ANSWERS_H
 #define LULL_CLUSTER_TESTS_SIMULATOR_SIMGRID_ANSWERS_H

@@ -1,7 +1,7 @@
 /*
  * Nodes that fail, are turned off and are kept under a power cap, jobs that share links and a
- * storage, around all policies: jobs are never lost, power is what ran, caps hold, and what a job
- * runs longer is what sharing took.
+ * storage, around all policies: jobs are never lost, power is that of the running jobs, caps hold,
+ * and the additional time of a job equals the effect of sharing.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * PD-RATS on jobs that may be preempted: whatever random jobs have for operating points, nothing is
- * lost where they get other numbers of GPUs; and small cases whose ends are worked out by hand.
+ * PD-RATS on jobs that may be preempted: with any operating points of random jobs, no work is lost
+ * when they get other numbers of GPUs; and small cases whose ends are computed by hand.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Nodes that fail, are turned off and are kept under a power cap: small cases by hand, and what
- * turning off costs against all ways to do it. SPDX-License-Identifier: Apache-2.0
+ * Nodes that fail, are turned off and are kept under a power cap: small cases by hand, and the cost
+ * of turning nodes off, against all schedules of doing so. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <setjmp.h>

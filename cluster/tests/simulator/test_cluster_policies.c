@@ -1,6 +1,7 @@
 /*
- * What holds for every policy, on random clusters, gangs, operating points and deadlines; and what
- * some of them promise. SPDX-License-Identifier: Apache-2.0
+ * Properties of every policy, on random clusters, gangs, operating
+ * points and deadlines; and further guarantees of some policies. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -175,7 +176,7 @@ static bool has_room(const uint32_t *free, uint32_t pool, uint32_t type, uint32_
     return whole >= gpus / node_gpus && (gpus % node_gpus == 0 || rest > gpus / node_gpus);
 }
 
-/* When a job would fit on a type if nothing more were started. */
+/* The time at which a job would fit on a type if no other job were started. */
 static int64_t earliest_ns(const struct spy_log *log, uint32_t job, uint32_t type, int64_t now_ns)
 {
     const uint32_t point = lull_cluster_first_point(&it.all[job], type, &it.cluster, gpus_of);

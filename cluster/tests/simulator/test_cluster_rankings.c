@@ -1,5 +1,5 @@
 /*
- * Rankings against programs that share nothing with them: SRTF against a simulation second by
+ * Rankings against programs that share no code with them: SRTF against a simulation second by
  * second, HDF with its clocks against the optimum found by dynamic programming, PowerFlow against
  * its budget. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,7 +1,7 @@
 /*
  * The Helios simulator's schedule of the Philly jobs under FIFO, start by start and placement by
- * placement; and what an independent program found for Chronus's jobs under FIFO and EDF. Skips
- * where the data are absent. SPDX-License-Identifier: Apache-2.0
+ * placement; and the results of an independent program for Chronus's jobs
+ * under FIFO and EDF. Skipped if the data are absent. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

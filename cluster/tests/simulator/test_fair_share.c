@@ -1,6 +1,6 @@
 /*
- * Rates of flows on shared links: on random networks against two independent judges (each flow has
- * a bottleneck; filling by bisection), and on links whose answer is known. SPDX-License-Identifier:
+ * Rates of flows on shared links: on random networks against two independent checks (each flow has
+ * a bottleneck; filling by bisection), and on links with known results. SPDX-License-Identifier:
  * Apache-2.0
  */
 #include <stdbool.h>

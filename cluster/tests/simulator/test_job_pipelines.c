@@ -1,6 +1,6 @@
 /*
- * Large jobs as pipelines: layouts, and operating points of which the planner's plans are the
- * better ones. SPDX-License-Identifier: Apache-2.0
+ * Large jobs as pipelines: layouts, and operating points, of which the planner's plans are better
+ * than single clocks. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /*
- * Recorded iterations as operating points: schedules that are known by hand, random graphs against
- * the longest path and a count microsecond by microsecond, SimAI's texts against closed forms, what
- * is refused. SPDX-License-Identifier: Apache-2.0
+ * Recorded iterations as operating points: schedules computed by hand, random graphs against the
+ * longest path and a count microsecond by microsecond, SimAI's texts against closed forms, and
+ * refused input. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * How much gets done under a power cap, beside the linear program: jobs divided, clocks mixed at
- * will. SPDX-License-Identifier: Apache-2.0
+ * Throughput under a power cap, compared with the linear
+ * program in which jobs are divided and clocks mixed freely. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

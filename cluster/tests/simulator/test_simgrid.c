@@ -1,8 +1,8 @@
 /*
  * Small random clusters against SimGrid: transfers over shared links between computations, and jobs
- * in a queue; makespan and energy. Against what it answered once (simgrid_answers.h), and, where it
- * is installed, against itself (simgrid_oracle.cpp), whose answers are then still the recorded
- * ones.
+ * in a queue; makespan and energy. The reference is its recorded results (simgrid_answers.h). If
+ * SimGrid is installed, simgrid_oracle.cpp also runs it, and
+ * its results must equal the recorded ones.
  *
  * Usage: test_simgrid [ORACLE [record]]; record prints simgrid_answers.h again.
  * SPDX-License-Identifier: Apache-2.0

@@ -1,7 +1,8 @@
 /*
- * Transfers over shared links in virtual time (fair_share.h): each waits its
- * latency, then moves as fast as the links let it beside the others, whose speeds change whenever
- * one begins or ends. Event by event: only transfers whose speed changes are touched.
+ * Transfers over shared links in virtual time (fair_share.h): each waits for its latency, then
+ * moves at the speed that the links allow. Speeds change whenever a transfer begins or ends. The
+ * simulation is event by event: only transfers whose speed changes are
+ * updated.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,4 +1,4 @@
-/* What users may ask of Lull through Slurm, by tables and by an oracle of its own for times.
+/* Options that users may give Lull through Slurm, by tables and by a separate oracle for times.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What Slurm's texts say of jobs, by tables. SPDX-License-Identifier: Apache-2.0 */
+/* Slurm's texts about jobs, by tables. SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

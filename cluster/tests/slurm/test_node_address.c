@@ -1,5 +1,6 @@
-/* Where a node is, by a Slurm that knows it, does not, or hangs: then it is given up, and no child
- * is left. SPDX-License-Identifier: Apache-2.0 */
+/* The address of a node from a Slurm that knows it, does not know it, or
+ * hangs. If Slurm hangs, the lookup is abandoned and no child process
+ * remains. SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

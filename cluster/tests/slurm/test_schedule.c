@@ -1,8 +1,9 @@
 /*
- * A schedule that is made again at every event, as after a death of its process each time, against
- * the simulator's, whose policy lives through the whole run: same starts under the policies that
- * decide by what waits and runs alone, like energy and completion under those that learn or make
- * plans, and every job exactly once under all of them. SPDX-License-Identifier: Apache-2.0
+ * A schedule that is created again at every event, as if its process had died each time,
+ * against the simulator's, whose policy exists for the whole run. Policies that decide
+ * from waiting and running jobs alone have the same starts. Those that learn or plan
+ * have similar energy and completion. Under all policies every job runs exactly once.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

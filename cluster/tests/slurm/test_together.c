@@ -1,5 +1,6 @@
-/* How the governors of a step find each other: lists of nodes whose first one is known, ports
- * against counting, keys, and the words of plugstack.conf. SPDX-License-Identifier: Apache-2.0 */
+/* How the governors of a step find each other: the first node of lists,
+ * ports against an independent count, keys, and the words of
+ * plugstack.conf. SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * Prints what the reader made of a Chakra trace, for test_chakra.py: one line of JSON per node, and
+ * Prints a Chakra trace as read by the reader, for test_chakra.py: one line of JSON per node, and
  * one for the graph. SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>

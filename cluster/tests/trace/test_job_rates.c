@@ -1,5 +1,5 @@
 /*
- * Rates of kinds of jobs: what is found, what is refused; Gavel's table by its published figures.
+ * Rates of kinds of jobs: lookups, refused input; Gavel's table by its published figures.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>

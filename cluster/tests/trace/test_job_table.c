@@ -1,7 +1,6 @@
 /*
- * Job traces and the nodes they ran on: units, what is left out, what is refused; and the published
- * ones, by their counts.
- * SPDX-License-Identifier: Apache-2.0
+ * Job traces and the nodes they ran on: units, skipped rows, refused input; and the published
+ * traces, by their counts. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * SimAI's workloads: what a file says comes back; what is damaged is refused with its line. With an
- * argument it tells what is in that file.
+ * SimAI's workloads: valid files are read completely; damaged ones are refused with
+ * the line. With an argument it prints the contents of that file.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>

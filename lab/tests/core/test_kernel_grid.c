@@ -1,6 +1,6 @@
 /*
- * Grids of measured kernels: which points and kernels they have, clocks that were not honoured, the
- * base, and what is probed. SPDX-License-Identifier: Apache-2.0
+ * Grids of measured kernels: their points and kernels, clocks that were not honoured, the base, and
+ * the probes. SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/core/grid.h"
 

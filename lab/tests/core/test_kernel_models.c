@@ -1,7 +1,8 @@
 /*
- * Models of time and power: parameters that were drawn come back from a few probes; a device's
- * curve is found whatever the kernels; likeness learns what kernels share, and nothing of the
- * kernel itself. SPDX-License-Identifier: Apache-2.0
+ * Models of time and power: random parameters are recovered from a few probes; a device's
+ * curve is found with any kernels; likeness learns the common
+ * part of kernels, and nothing from the predicted kernel itself. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include "lab/core/similarity.h"
 #include "lab/core/pick.h"

@@ -1,8 +1,9 @@
 /*
- * What is said of a kernel from a few points, or from none: the clock that is found is nearly the
- * best one, and its interval mostly holds the best, also of kernels with a sharp bend between the
- * probes; nothing is allocated; bounds cover what they are made from; the prior has no part in the
- * kernel that it predicts.
+ * Predictions for a kernel from a few points, or from none. The clock found is
+ * nearly the best one, and its interval usually contains the best, even for kernels
+ * with a sharp bend between the probes. No memory is allocated. Bounds cover the
+ * errors from which they are made. The prior does not use the kernel that it
+ * predicts.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/core/online.h"

@@ -1,7 +1,8 @@
 /*
- * The order of a sweep: everything is measured, often enough, with the base where it belongs, also
- * when the sweep is ended anywhere; repeats that disagree; clocks that are added. The counts are
- * worked out here from the rows alone. SPDX-License-Identifier: Apache-2.0
+ * The order of a sweep: all points are measured often enough, with the base at the right
+ * places, even if the sweep is interrupted anywhere; repeats that
+ * disagree; added clocks. The test computes the counts from the rows
+ * alone. SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/core/sweep_order.h"
 

@@ -1,6 +1,7 @@
 /*
- * One point of a sweep: when it has been measured well enough, what it took and drew, and what is
- * marked. A GPU in numbers stands behind it: its counter steps, its clock and its noise are given.
+ * One point of a sweep: when it has been measured well enough, its time and power, and its
+ * marks. The GPU is simulated, with given counter steps, clock and
+ * noise.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/core/sweep_point.h"

@@ -1,6 +1,6 @@
 /*
- * Job sets with a file per job: the three forms that such files have, gaps in their numbers, what
- * is refused with its place; and the same names as a table. SPDX-License-Identifier: Apache-2.0
+ * Job sets with a file per job: the three forms that such files have, gaps in their numbers,
+ * refused input with its place; and the same names as a table. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

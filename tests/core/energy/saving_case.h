@@ -1,8 +1,8 @@
 /*
  * An audit of the interval of a saving, in virtual time: a job of iterations is run twice, its GPUs
- * are read through a counter and a power sensor that err as real ones do, and the interval is
- * compared with what was really saved. All of it comes from one seed.
- * SPDX-License-Identifier: Apache-2.0
+ * are read through a counter and a power sensor with the errors of real ones, and the interval is
+ * compared with the true saving. One seed determines everything. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_TESTS_SAVING_CASE_H
 #define LULL_TESTS_SAVING_CASE_H

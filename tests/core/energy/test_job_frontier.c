@@ -1,6 +1,6 @@
-/* The frontier of drawn jobs against their truth: iteration after iteration in virtual time, with
- * counters that are refreshed ten times a second and read as often, and noise between iterations.
- * SPDX-License-Identifier: Apache-2.0 */
+/* The frontier of random jobs against the true values: iteration after iteration in virtual time,
+ * with counters that are refreshed ten times a second and read as often, and noise between
+ * iterations. SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

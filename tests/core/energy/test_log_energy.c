@@ -1,7 +1,7 @@
 /*
  * Energies of power logs against integrals by brute force: power curves on a grid of 1 ms, read
- * through a sensor that averages and refreshes, and logged now and then, with gaps; and counters
- * that wrap, hang or miss. `test_log_energy report` prints coverage and widths.
+ * through a sensor that averages and refreshes, and logged at intervals with gaps; and counters
+ * that wrap, hang or are missing. `test_log_energy report` prints coverage and widths.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/energy/log_energy.h"

@@ -1,5 +1,5 @@
 /*
- * The rule of plausible readings, and what an account makes of wrong ones, against the truth.
+ * The rule of plausible readings, and accounts with wrong readings against the true energy.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/energy/plausible.h"

@@ -1,7 +1,7 @@
 /*
- * The interval of a saving: each term covers the condition that it represents, which the term of
- * the readings alone does not; and all of them together stay narrow enough to be of use. The audit
- * in full is bench/bench_saving.c. SPDX-License-Identifier: Apache-2.0
+ * The interval of a saving: each term covers its condition, which the term of the readings alone
+ * does not cover; and the sum of all terms stays narrow enough to be useful. The audit in full is
+ * bench/bench_saving.c. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/energy/saving.h"
 

@@ -1,5 +1,5 @@
 /*
- * Swings: the band against the definition of the transform, and what must be so of any series.
+ * Swings: the band against the definition of the transform, and properties of any series.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/energy/swing.h"

@@ -1,6 +1,6 @@
 /*
- * The swing limit in virtual time: what is given up when, in which order, and when it is admitted
- * again. SPDX-License-Identifier: Apache-2.0
+ * The swing limit in virtual time: which levers are given up, when and in which order, and when
+ * they are restored. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/energy/swing_limit.h"
 

@@ -1,6 +1,6 @@
 /*
- * Pipelines to try planners on: 1F1B of measured profiles, random task graphs of random profiles.
- * SPDX-License-Identifier: Apache-2.0
+ * Pipelines for tests of planners: 1F1B of measured profiles, random task graphs of random
+ * profiles. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_PIPELINE_PIPELINE_CASE_H
 #define LULL_TESTS_CORE_PIPELINE_PIPELINE_CASE_H

@@ -1,7 +1,7 @@
 /*
- * A data-parallel job on GPUs with a slow driver, in virtual time: the world in which the
- * controller's decisions are judged. It shares no code with the emulated node.
- * SPDX-License-Identifier: Apache-2.0
+ * A data-parallel job on GPUs with a slow driver, in virtual time: the test environment of the
+ * controller's decisions. It shares no code with the emulated node. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_SECTION_JOB_SIM_H
 #define LULL_TESTS_CORE_SECTION_JOB_SIM_H

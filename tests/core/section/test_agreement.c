@@ -1,8 +1,7 @@
 /*
  * The agreement under a bad network: proposals in any order, lost, repeated and late; nodes that
- * die and nodes that contradict each other. What it must answer is computed again from the log of
- * all that was delivered, without its code.
- * SPDX-License-Identifier: Apache-2.0
+ * die and nodes that contradict each other. The expected results are computed from the log of
+ * delivered proposals, with separate code. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdbool.h>
 #include <stdlib.h>

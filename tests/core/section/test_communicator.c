@@ -1,7 +1,6 @@
 /*
- * What communicators are for: by the names of Megatron, PyTorch and torchtitan, and by the patterns
- * of the typical ways to distribute training.
- * SPDX-License-Identifier: Apache-2.0
+ * The purposes of communicators: by the names of Megatron, PyTorch and torchtitan, and by the
+ * patterns of the typical ways to distribute training. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/section/communicator.h"
 

@@ -1,6 +1,6 @@
 /*
- * The controller against simulated jobs: what it saves, what it costs, what it leaves alone.
- * SPDX-License-Identifier: Apache-2.0
+ * The controller on simulated jobs: its savings, its cost, and the sections that it does not
+ * change. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

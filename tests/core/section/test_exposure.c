@@ -1,5 +1,5 @@
 /*
- * Against a reference that colours every tick of a short span.
+ * Exposure, against a reference that marks every tick of a short span.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/section/exposure.h"

@@ -1,7 +1,6 @@
 /*
- * Gaps on several GPUs that share a driver, in virtual time: no computation begins low, and what is
- * low is near what could be.
- * SPDX-License-Identifier: Apache-2.0
+ * Gaps on several GPUs that share a driver, in virtual time: no computation begins low, and the low
+ * time is near the possible maximum. SPDX-License-Identifier: Apache-2.0
  */
 #include "../property.h"
 

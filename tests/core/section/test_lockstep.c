@@ -1,7 +1,6 @@
 /*
  * Nodes of one job, each with a controller of its own: they descend in the same iterations, apply
- * what they have agreed on, and come up when they no longer hear each other. Against simulated
- * jobs.
+ * the agreed clocks, and raise them when messages stop arriving. Against simulated jobs.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>

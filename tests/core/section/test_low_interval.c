@@ -1,6 +1,6 @@
 /*
- * Spans at a low clock against a picture of the same time, millisecond by millisecond; what became
- * of a change is told late, as in a real run.
+ * Spans at a low clock against a record of the same time, millisecond by
+ * millisecond; outcomes of changes are reported late, as in a real run.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

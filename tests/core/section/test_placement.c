@@ -1,6 +1,6 @@
 /*
- * Placement against an oracle that goes through all worlds: sets of GPUs that a process may really
- * use. A GPU may be chosen only if it is used in every world that fits what was seen.
+ * Placement against an oracle that enumerates all possible cases: sets of GPUs that a process may
+ * actually use. A GPU may be chosen only if it is used in every case that fits the observations.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "../property.h"

@@ -1,5 +1,5 @@
 /*
- * Points are tried again: what has been proven stays in force while lower points are searched, and
+ * Points are tried again: a proven point stays in force while lower points are searched, and
  * a job that has become less sensitive is lowered further. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>

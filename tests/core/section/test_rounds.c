@@ -1,6 +1,6 @@
 /*
- * Rounds: the iteration in the times between calls that are alike, against intervals that are made
- * with a known one. SPDX-License-Identifier: Apache-2.0
+ * Rounds: the iteration found from the times between identical calls,
+ * against synthetic intervals with a known iteration. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/section/rounds.h"
 #include "../property.h"

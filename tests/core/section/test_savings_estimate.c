@@ -1,6 +1,6 @@
 /*
- * Against a driver that is simulated tick by tick, and against all ways of merging.
- * SPDX-License-Identifier: Apache-2.0
+ * Estimated savings, against a driver that is simulated tick by tick, and against all ways of
+ * merging. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/section/savings_estimate.h"
 

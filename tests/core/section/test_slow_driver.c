@@ -1,6 +1,6 @@
 /*
- * A driver whose calls sometimes block for half a second: what it costs the job, and how often it
- * is called. SPDX-License-Identifier: Apache-2.0
+ * A driver whose calls sometimes block for half a second: its cost to the job, and how often it is
+ * called. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

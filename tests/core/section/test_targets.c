@@ -1,5 +1,5 @@
 /*
- * Why a target has its point, whatever the guard says of searches and proofs.
+ * The reason for a target's point, for every verdict of searches and proofs.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/section/controller/state.h"

@@ -1,4 +1,4 @@
-/* What a rarely refreshed counter read in between. SPDX-License-Identifier: Apache-2.0 */
+/* Interpolated values of a rarely refreshed counter. SPDX-License-Identifier: Apache-2.0 */
 #include "core/stats/counter.h"
 #include "../property.h"
 

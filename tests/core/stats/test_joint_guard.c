@@ -1,4 +1,4 @@
-/* The guard over ranks: the worst of them decides. SPDX-License-Identifier: Apache-2.0 */
+/* The guard over ranks: the worst rank decides. SPDX-License-Identifier: Apache-2.0 */
 #include "core/stats/joint_guard.h"
 #include "../property.h"
 

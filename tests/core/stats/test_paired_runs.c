@@ -1,7 +1,7 @@
 /*
- * Bounds over runs against their definition by brute force, and their coverage against simulated
- * comparisons of which the truth is known. The coverage table is printed; docs/measurements.md
- * holds it. SPDX-License-Identifier: Apache-2.0
+ * Bounds over runs against their definition by brute force, and their coverage in simulated
+ * comparisons with known true values. The test prints the coverage table of docs/measurements.md.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * Trials: what they may cost, which pairs count, and ranks that do not run alike.
+ * Trials: their permitted cost, the pairs that count, and ranks with different iterations.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "trial_world.h"

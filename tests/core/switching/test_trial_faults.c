@@ -1,6 +1,7 @@
 /*
- * Trials of which something else than the candidate decides: heat, and neighbours. By the numbers
- * of the fault list. SPDX-License-Identifier: Apache-2.0
+ * Trials that are influenced by something other than the
+ * candidate: heat and other jobs. By the numbers of the fault
+ * list. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

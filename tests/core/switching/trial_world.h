@@ -1,5 +1,5 @@
 /*
- * A trial whose iterations are made up: with a given length for each rank on either side.
+ * A trial with synthetic iterations: a given length for each rank on either side.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_TRIAL_WORLD_H

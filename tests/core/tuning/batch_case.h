@@ -1,5 +1,5 @@
 /*
- * Made-up recurring jobs for tests of the batch-size search. SPDX-License-Identifier: Apache-2.0
+ * Synthetic recurring jobs for tests of the batch-size search. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_TUNING_BATCH_CASE_H
 #define LULL_TESTS_CORE_TUNING_BATCH_CASE_H

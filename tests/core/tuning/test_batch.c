@@ -1,5 +1,5 @@
 /*
- * The batch-size search on made-up jobs: what it promises, however runs end and in whatever order.
+ * The batch-size search on synthetic jobs: its guarantees, for all ends and orders of runs.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

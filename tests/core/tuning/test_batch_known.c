@@ -1,5 +1,5 @@
 /*
- * The batch-size search on made-up jobs: what is known to go wrong in Zeus, and changed data.
+ * The batch-size search on synthetic jobs: known problems of Zeus, and changed data.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdbool.h>

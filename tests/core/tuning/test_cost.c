@@ -1,6 +1,6 @@
 /*
- * Cost and the choice of an operating point, on the published power-limit logs where they are at
- * hand (LULL_ZEUS_DATA). SPDX-License-Identifier: Apache-2.0
+ * Cost and the choice of an operating point, on the published power-limit logs if they are
+ * available (LULL_ZEUS_DATA). SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Which power limits cannot be the best any more: jobs that are made up off the grid, played by
- * formulas of this file, against trying all limits.
+ * Power limits that can no longer be the best: synthetic jobs off the
+ * grid, simulated by formulas of this file, against trying all limits.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
  * The search for a power limit: against the exhaustive choice on the published power-limit logs
- * (LULL_ZEUS_DATA), and its rules on made-up jobs. SPDX-License-Identifier: Apache-2.0
+ * (LULL_ZEUS_DATA), and its rules on synthetic jobs. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>

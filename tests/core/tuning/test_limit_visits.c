@@ -1,6 +1,6 @@
 /*
  * Settled energies from visits that were too short to settle, of a GPU that is integrated here in
- * steps of 10 ms: what it leaks follows its temperature, and that follows its power.
+ * steps of 10 ms: its leakage depends on its temperature, and its temperature on its power.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "../property.h"

@@ -1,7 +1,8 @@
 /*
- * Clients of lulld that do as reported, each a process of its own, because the kernel names it to
- * the daemon: it can die, hang, fork and lie. They are made by a helper process that was forked
- * while there was one thread. Threads: one. SPDX-License-Identifier: Apache-2.0
+ * Clients of lulld that execute given steps. Each is a separate process, because the
+ * kernel reports its identity to the daemon: it can die, hang, fork and send wrong
+ * data. A helper process, forked while there was only one thread, creates them. Threads: one.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_FUZZ_CLIENT_PROCESS_H
 #define LULL_TESTS_FUZZ_CLIENT_PROCESS_H

@@ -1,7 +1,8 @@
 /*
- * The time of the server under test: it runs like the real one and leaps on request, so that no
- * sequence has to wait for a lease to run out. The linker gives the code under test these functions
- * for the C library's (meson.build: --wrap). Threads: any. SPDX-License-Identifier: Apache-2.0
+ * The time of the server under test: it advances like real time and jumps on request, so that no
+ * sequence has to wait for a lease to expire. The linker replaces the C library's functions in the
+ * code under test by these (meson.build:
+ * --wrap). Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_FUZZ_PASSING_TIME_H
 #define LULL_TESTS_FUZZ_PASSING_TIME_H

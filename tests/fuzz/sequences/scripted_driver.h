@@ -1,6 +1,6 @@
 /*
- * GPUs of a test's own behind the vendor table (device/vendor.h), which fail, hang, lie and vanish
- * as reported. Every call that changes one is held against what must never happen.
+ * Simulated GPUs behind the vendor table (device/vendor.h), which fail, hang, report wrong values
+ * and disappear as scripted. Every call that changes a GPU is checked against the invariants.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_FUZZ_SCRIPTED_DRIVER_H

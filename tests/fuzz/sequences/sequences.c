@@ -1,16 +1,16 @@
 /*
  * Drives the whole of lulld but its main function with random sequences: clients of several users
- * that take random steps, a driver that fails, hangs and lies, a journal that cannot be written,
- * time that leaps.
+ * that take random steps, a driver that fails, hangs and reports wrong values, a
+ * journal that cannot be written, time that jumps.
  *
  * While a sequence runs, every change of a GPU is checked against I2 (a record comes first) and I3
  * (nothing outside what the policy, the user's lease and the operator's caps allow), and every
  * answer against the rights of its user. After the sequence, when the clients are dead and the
  * driver works again, the caps hold. Once they are lifted the GPUs are as before (I1), no record is
- * left, and neither descriptors nor threads nor memory have grown (I5). I4 is of `lull run`, which
- * has no part here.
+ * left, and neither descriptors nor threads nor memory have grown (I5). I4 concerns `lull run`,
+ * which is not part of this test.
  *
- * A sequence follows from its number, but for what threads and processes do in their own time.
+ * A sequence is determined by its number, except for the timing of threads and processes.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <dirent.h>

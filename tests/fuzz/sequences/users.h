@@ -1,9 +1,9 @@
 /*
- * The users whose clients connect, the policy that the server reads about them, and what each of
- * them may have, written down without the daemon's code. The linker puts functions of this file in
- * place of three others (meson.build): the kernel's answer to who a client is, so that no test
- * needs root; the grant of a lease; and the cap of a GPU.
- * Threads: any. SPDX-License-Identifier: Apache-2.0
+ * The users whose clients connect, the policy that the server reads about them, and the rights of
+ * each of them, computed without the daemon's code. The linker puts functions of this file in place
+ * of three others (meson.build): the kernel's answer to who a client is, so that no test needs
+ * root; the grant of a lease; and the cap of a GPU. Threads: any. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_TESTS_FUZZ_USERS_H
 #define LULL_TESTS_FUZZ_USERS_H

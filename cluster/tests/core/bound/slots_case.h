@@ -1,4 +1,4 @@
-/* Random slot relaxation problems, small enough to look at whole. SPDX-License-Identifier:
+/* Random slot relaxation problems, small enough for exhaustive search. SPDX-License-Identifier:
  * Apache-2.0 */
 #ifndef LULL_CLUSTER_TESTS_CORE_BOUND_SLOTS_CASE_H
 #define LULL_CLUSTER_TESTS_CORE_BOUND_SLOTS_CASE_H

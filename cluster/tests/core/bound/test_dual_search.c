@@ -1,5 +1,5 @@
 /*
- * Bounds for jobs whose times are no whole slots: no schedule, wherever it starts, gains more.
+ * Bounds for jobs whose times are not whole slots: no schedule, wherever it starts, gains more.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
  * Bounds for jobs that stop and continue in other operating points: no schedule costs less,
- * whatever the prices; and prices that are searched for prove the optimum where it is known.
+ * whatever the prices; and the prices of the search prove the optimum where it is known.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * Reservations on nodes against brute force: free GPUs by node and second. And the first waiting
- * job that is short enough against a walk. SPDX-License-Identifier: Apache-2.0
+ * Reservations on nodes against brute force: free GPUs by node and second. Also the first waiting
+ * job that is short enough, against a linear search. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * Failures of nodes: drawn as reported, each node by itself, and refused where they cannot be.
- * SPDX-License-Identifier: Apache-2.0
+ * Failures of nodes: random ones have the given distribution, each node is independent, and
+ * impossible ones are refused. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,6 @@
 /*
  * List schedules of a job's tasks: against the best schedule of tiny graphs, found by trying all
- * orders; what no schedule may do.
- * SPDX-License-Identifier: Apache-2.0
+ * orders; and against invariants of every schedule. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * Modes of a job: against a plain search over all candidates; what a surface must look like.
- * SPDX-License-Identifier: Apache-2.0
+ * Operating points of a job, against a plain search over all candidates; and properties of a
+ * surface. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

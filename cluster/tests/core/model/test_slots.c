@@ -1,6 +1,6 @@
 /*
- * Problems in slots: each number at its bounds and just beyond them; what a schedule takes and
- * costs, beside a table of every slot. SPDX-License-Identifier: Apache-2.0
+ * Problems in slots: each number at its bounds and just beyond them; the use and cost of a
+ * schedule, against a table of every slot. SPDX-License-Identifier: Apache-2.0
  */
 #include "cluster/core/model/slots.h"
 

@@ -1,5 +1,5 @@
 /*
- * Free GPUs and consolidated placement against walks over all nodes.
+ * Free GPUs and consolidated placement against linear searches over all nodes.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

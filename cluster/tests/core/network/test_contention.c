@@ -1,7 +1,7 @@
 /*
- * Paces of jobs that share links and a storage: random clusters, jobs that come and go, against a
- * judge that solves everything again by plain iteration and bisection; and cases whose answer is
- * known. SPDX-License-Identifier: Apache-2.0
+ * Paces of jobs that share links and a storage: random clusters with jobs that begin and end,
+ * against an oracle that solves the whole system each time by iteration and bisection; and cases
+ * with known results. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* Policies on an online problem beside its linear program. SPDX-License-Identifier: Apache-2.0 */
+/* Policies on an online problem, compared with its linear program. SPDX-License-Identifier:
+ * Apache-2.0 */
 #ifndef LULL_CLUSTER_TESTS_CORE_POLICY_ONLINE_JUDGE_H
 #define LULL_CLUSTER_TESTS_CORE_POLICY_ONLINE_JUDGE_H
 

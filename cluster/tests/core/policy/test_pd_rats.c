@@ -1,7 +1,7 @@
 /*
- * Tuned PD-RATS and its certificate beside the linear program, on problems drawn with other seeds
- * than those it was tuned on. cluster/bench/bench_pd_rats.c has all of them.
- * SPDX-License-Identifier: Apache-2.0
+ * Tuned PD-RATS and its certificate, compared with the linear
+ * program on problems of other seeds than those used for tuning. cluster/bench/bench_pd_rats.c has
+ * all of them. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 /*
- * What GPUs draw whatever runs: by hand, against all instants one by one, and below what any
- * schedule takes. SPDX-License-Identifier: Apache-2.0
+ * The power of GPUs that is independent of the jobs: computed by
+ * hand, compared at every instant, and below the power of any
+ * schedule. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

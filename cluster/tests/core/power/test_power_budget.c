@@ -1,7 +1,7 @@
 /*
- * Watts under a cap: when running jobs will have left room, whichever others have ended by then;
- * sums and ends beside a plain list; what caps leave to an empty cluster. SPDX-License-Identifier:
- * Apache-2.0
+ * Watts under a cap: when running jobs will leave room, whichever others have ended by then;
+ * sums and ends, against a plain list; the power available under caps on an empty cluster.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "cluster/core/power/power_budget.h"
 

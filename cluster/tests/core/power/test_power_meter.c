@@ -1,5 +1,5 @@
 /*
- * The power meter against sums over every second, and tariffs that cannot be.
+ * The power meter against sums over every second, and invalid tariffs.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
- * The price of watts beside GPUs: as good as any on a fine grid, whichever jobs came and went
- * before. SPDX-License-Identifier: Apache-2.0
+ * The price of watts relative to GPUs: as good as the best on a
+ * fine grid, whichever jobs were added and removed before. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

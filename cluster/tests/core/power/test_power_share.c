@@ -1,4 +1,4 @@
-/* Shares of a power budget against all choices there are, and against what no choice can exceed.
+/* Shares of a power budget against all possible choices, and against an upper bound.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/core/power/power_share.h"
 

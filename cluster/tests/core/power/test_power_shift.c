@@ -1,6 +1,6 @@
 /*
- * Starts that cost least, against a search over every second of a run that is summed second by
- * second. SPDX-License-Identifier: Apache-2.0
+ * Cheapest starts, against a search over every start in whole
+ * seconds, with costs summed second by second. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
- * 32 GPUs of eight jobs under caps that move, in virtual time. The GPUs' physics is of this file
- * alone, and so is the bound on what could be done under a cap: the linear program in which every
- * GPU mixes all its clocks at will, max sum speed so that sum power <= cap, solved by its dual.
- * SPDX-License-Identifier: Apache-2.0
+ * 32 GPUs of eight jobs under changing caps, in virtual time. This file has
+ * its own model of the GPUs, and its own bound on the work under a cap: the linear program in which
+ * every GPU mixes all its clocks freely, max sum speed so that sum power <= cap, solved by its
+ * dual. SPDX-License-Identifier: Apache-2.0
  */
 #include "cluster/core/power/power_steer.h"
 

@@ -1,6 +1,6 @@
 /*
- * Power over a step, which adds up to its energy whatever the meter; the constant of a software,
- * found from a step. What a step takes is held against a simulation in tests/cli/test_model_job.py.
+ * Power over a step, which adds up to its energy with every meter; the constant of a software,
+ * found from a step. tests/cli/test_model_job.py compares the time of steps with a simulation.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

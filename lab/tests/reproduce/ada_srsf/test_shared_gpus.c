@@ -1,6 +1,6 @@
 /*
  * The recorded completion times of Ada-SRSF's released simulator, job by job, for each placement
- * and rule; as released, and without its accounting error. Skips where the data are absent.
+ * and rule; as released, and without its accounting error. Skipped if the data are absent.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /*
- * The published task sets and the results recorded for them, where they are at hand
+ * The published task sets and the results recorded for them, if they are available
  * (LULL_SCHED_DATA). SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_LAB_TESTS_REPRODUCE_EDL_EDL_CASE_H

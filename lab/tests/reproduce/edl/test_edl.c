@@ -1,7 +1,7 @@
 /*
- * EDL on random tasks: what a schedule says is what a plain slot loop finds in it; no GPU has two
- * tasks at a time; no deadline is missed that full clocks meet; each error does what it is named
- * for. SPDX-License-Identifier: Apache-2.0
+ * EDL on random tasks: the figures of a schedule equal those of a plain slot loop;
+ * no GPU has two tasks at a time; no deadline is missed that
+ * full clocks meet; each error flag has its documented effect. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /*
- * EDL against results recorded from the released code and from a repaired one that shares nothing
- * with Lull's: every recorded run, and task by task where that was recorded.
- * An argument N: every N-th run only. SPDX-License-Identifier: Apache-2.0
+ * EDL against results recorded from the released code and from a repaired one that shares no code
+ * with Lull's: every recorded run, and task by task where that was recorded. An argument N: every
+ * N-th run only. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /*
- * EDL beside what was published, on task sets drawn as the paper's were: online energies within
- * 3 %, what the repairs cost, and what the assumed voltage range is worth.
+ * EDL compared with the published results, on random task sets made as in the paper: online
+ * energies within 3 %, the cost of the repairs, and the effect of the assumed voltage range.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * The pool of GPUs against a plain list of them, looked through from end to end.
+ * The pool of GPUs against linear searches in a plain list.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

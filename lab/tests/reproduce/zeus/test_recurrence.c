@@ -1,5 +1,6 @@
 /*
- * What recorded jobs could save, against the published table. SPDX-License-Identifier: Apache-2.0
+ * Possible savings of recorded jobs, against the published table. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

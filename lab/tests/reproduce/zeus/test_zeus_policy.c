@@ -1,6 +1,7 @@
 /*
- * Zeus's policy on made-up jobs: it finds the cheapest size, continues where nothing works, and
- * lets one run explore at a time. SPDX-License-Identifier: Apache-2.0
+ * Zeus's policy on synthetic jobs: it finds the cheapest size,
+ * continues if no size works, and lets one run explore at a time. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <math.h>
 

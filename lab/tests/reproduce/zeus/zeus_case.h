@@ -1,5 +1,5 @@
 /*
- * The published traces, where they are at hand (LULL_ZEUS_DATA). SPDX-License-Identifier:
+ * The published traces, if they are available (LULL_ZEUS_DATA). SPDX-License-Identifier:
  * Apache-2.0
  */
 #ifndef LULL_LAB_TESTS_REPRODUCE_ZEUS_ZEUS_CASE_H

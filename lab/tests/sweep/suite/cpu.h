@@ -1,8 +1,8 @@
 /*
- * CUDA C for a processor: what the sources of the suite use of it, so that g++ compiles them as
- * they are. A thread is a fibre of mock_cuda.c, which calls a kernel once for each and fills in
- * `cpu`; fibres change only at barriers, and blocks follow one another. SPDX-License-Identifier:
- * Apache-2.0
+ * CUDA C for a processor: the part that the sources of the
+ * suite use, so that g++ compiles them unchanged. A thread is a fibre of mock_cuda.c, which calls a
+ * kernel once for each and fills in `cpu`; fibres change only at barriers, and blocks follow one
+ * another. SPDX-License-Identifier: Apache-2.0
  */
 #pragma once
 

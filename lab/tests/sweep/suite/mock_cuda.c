@@ -5,7 +5,7 @@
  * a guard page, so that a wrong index shows too.
  *
  * LULL_MOCK_CAPABILITY (90), LULL_MOCK_MEMORY (bytes, 16 GB), LULL_MOCK_GPUS (1) and LULL_MOCK_FAIL
- * (the name of a call that fails) say what GPU it is; LULL_MOCK_LOG names a file that gets a line
+ * (the name of a call that fails) determine the GPU; LULL_MOCK_LOG names a file that gets a line
  * per launch. Launches are computed at once. Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /*
- * A libnccl of one process for mock_cuda.c: what is requested between the begin and the end of a
- * group is done at its end, and only if every rank has requested the same. Numbers are f32 (7) or
- * bf16 (9). Threads: one. SPDX-License-Identifier: Apache-2.0
+ * A libnccl of one process for mock_cuda.c: operations requested within a group are executed at its
+ * end, and only if every rank has requested the same. Numbers are f32 (7) or bf16 (9). Threads:
+ * one. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
  * A libnvrtc that compiles for this processor by g++: the "machine code" is the path of a shared
- * library in TMPDIR, which mock_cuda.c opens. What has been compiled already is not compiled again.
- * LULL_MOCK_SHIM names the folder with cpu.h and the gpu.cuh that takes the place of the suite's.
- * Threads: one. SPDX-License-Identifier: Apache-2.0
+ * library in TMPDIR, which mock_cuda.c opens. A source that has been compiled before is not
+ * compiled again. LULL_MOCK_SHIM names the folder with cpu.h and the gpu.cuh that takes the place
+ * of the suite's. Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /*
- * The launcher against a driver and a compiler that are mocks: what is launched, how often, and how
- * everything ends where something is missing or fails. SPDX-License-Identifier: Apache-2.0
+ * The launcher with a mock driver and a mock compiler: the launches
+ * and their number, and clean ends if something is missing or fails. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* The description of a suite: what is read, and what is refused. SPDX-License-Identifier:
+/* The description of a suite: valid and refused input. SPDX-License-Identifier:
  * Apache-2.0 */
 #include <errno.h>
 #include <setjmp.h>

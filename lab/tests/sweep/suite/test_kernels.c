@@ -1,6 +1,6 @@
 /*
  * Every kernel of the suite, with small sizes, compiled for this processor and run through the
- * launcher: its checks find what is wrong in it. Usage: test_kernels PART PARTS [NAME], for every
+ * launcher: its checks find errors in it. Usage: test_kernels PART PARTS [NAME], for every
  * PARTS-th kernel. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>

@@ -276,8 +276,8 @@ static int check_classes(const struct lull_pipeline_graph *graph,
     return 0;
 }
 
-/* A cycle shows as operations that are never taken in the topological sort; only then is it looked
- * for, to name it. */
+/* The topological sort never takes the operations of a cycle. Only if
+ * some are left is the cycle searched for, to name it in the message. */
 int lull_pipeline_graph_finish(struct lull_pipeline_graph *graph,
                                const struct lull_pipeline_profile *profile, struct lull_error *err)
 {

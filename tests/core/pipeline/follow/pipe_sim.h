@@ -1,6 +1,6 @@
 /*
- * A pipeline-parallel job on GPUs with a slow driver, in virtual time: the world in which trackers
- * and plan controllers are judged. Its operations stretch with the clock of every moment. It shares
+ * A pipeline-parallel job on GPUs with a slow driver, in virtual time: the test environment of
+ * trackers and plan controllers. Its operations stretch with the clock at every moment. It shares
  * no code with the emulated node. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_PIPELINE_FOLLOW_PIPE_SIM_H

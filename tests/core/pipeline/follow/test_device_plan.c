@@ -1,6 +1,7 @@
 /*
- * What a device does in a plan, as a tracker and a plan controller are told: fixed operations are
- * left out, neighbours named, clocks rounded up. SPDX-License-Identifier: Apache-2.0
+ * The operations of a device in a plan, as passed to a tracker and a plan
+ * controller: fixed operations are left out, neighbours are named, clocks are
+ * rounded up. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/follow/device_plan.h"
 #include "../../property.h"

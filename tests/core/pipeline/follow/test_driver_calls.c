@@ -1,6 +1,7 @@
 /*
- * Plans and the one driver that serves them, against a driver that is simulated in small steps: it
- * shares no code with the queue that the plans were made for. SPDX-License-Identifier: Apache-2.0
+ * Plans and their single driver, against a driver that is simulated in small
+ * steps and shares no code with the queue for which the plans were made. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <stdlib.h>
 

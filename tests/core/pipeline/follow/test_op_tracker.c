@@ -1,6 +1,7 @@
 /*
- * Op trackers against jobs that really happened, in virtual time: whatever schedule, whenever one
- * joins, from sections or from transfers alone. SPDX-License-Identifier: Apache-2.0
+ * Op trackers against simulated jobs with a known course, in virtual time: for
+ * any schedule, joining at any time, from sections or from transfers alone.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
- * Plans in the job that carries them out, in virtual time: what a plan that knows how switching is
- * fed forward promises, and what comes of it. SPDX-License-Identifier: Apache-2.0
+ * Plans in the job that executes them, in virtual time: the predictions of
+ * a plan that takes fed-forward switching into account, and the results. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

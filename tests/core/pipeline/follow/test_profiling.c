@@ -1,6 +1,6 @@
 /*
- * Profiling on recorded profiles of GPT-3 with measurement noise: the search finds the valley that
- * the sweep finds, in a third of its iterations. SPDX-License-Identifier: Apache-2.0
+ * Profiling on recorded profiles of GPT-3 with measurement noise: the search finds the same valley
+ * as the sweep, in a third of its iterations. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* When a straggler is seen, what is requested, and when that ends. SPDX-License-Identifier:
+/* When a straggler is detected, what is requested, and when that ends. SPDX-License-Identifier:
  * Apache-2.0 */
 #include "core/pipeline/follow/straggler_detector.h"
 #include "../../property.h"

@@ -1,6 +1,6 @@
 /*
  * Stragglers in a job in virtual time: the plan is stretched while a rank is slow, saves energy,
- * and costs no time but that of the iteration in which it ends. SPDX-License-Identifier: Apache-2.0
+ * and costs time only in the iteration in which it ends. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

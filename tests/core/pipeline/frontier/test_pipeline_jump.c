@@ -1,5 +1,5 @@
 /*
- * Jumps to a time against the way there by points: the same energy, and a conserved flow that
+ * Jumps to a time against moves by points: the same energy, and a conserved flow that
  * proves it.
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,11 +1,11 @@
 /*
- * How good thorough plans are: against the proven bound over the whole range of deadlines, and
+ * The quality of thorough plans, against the proven bound over the whole range of deadlines, and
  * against lowtime's recorded plans at their own iteration times.
  *
  *   test_pipeline_plans bound a100|a40 STAGES MICROBATCHES DEADLINES PART PARTS
  *   test_pipeline_plans lowtime STAGES MICROBATCHES PART PARTS
  *
- * Every PARTS-th deadline, from PART on. Exit 77: the recorded data are not there.
+ * Every PARTS-th deadline, from PART on. Exit status 77: the recorded data are absent.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * Task graphs, profiles and what a plan costs: longest paths against brute force over all paths,
+ * Task graphs, profiles and the cost of a plan: longest paths against brute force over all paths,
  * cycles named, edges that repeat, options that dominate, and limits.
  * SPDX-License-Identifier: Apache-2.0
  */

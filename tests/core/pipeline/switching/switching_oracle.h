@@ -1,6 +1,6 @@
 /*
- * Plans under switching judged from their timeline alone, and the best of all of them: what the
- * search for such plans is measured with. SPDX-License-Identifier: Apache-2.0
+ * Evaluates plans under switching from their timeline alone,
+ * and finds the best of all: the reference for the search. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_PIPELINE_SWITCHING_SWITCHING_ORACLE_H
 #define LULL_TESTS_CORE_PIPELINE_SWITCHING_SWITCHING_ORACLE_H

@@ -1,6 +1,6 @@
 /*
- * Where a clock must be held for long: plans of a small 1F1B against all plans, and that a device
- * gets its own clocks for warm-up, steady phase and cool-down.
+ * Clocks that must be held for a long time: plans of a small 1F1B against all
+ * plans; each device gets its own clocks for warm-up, steady phase and cool-down.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Reads the clock, draws and prints. SPDX-License-Identifier: Apache-2.0 */
+/* Reads the clock, draws a random number and prints. SPDX-License-Identifier: Apache-2.0 */
 #include "impure.h"
 
 #include <stdio.h>
