@@ -22,7 +22,7 @@ enum { NODE_GPUS = 8, RACK_NODES = 6, MAX_GANG = 64 };
 #define RUN_W 350.0
 #define IDLE_W 60.0
 #define EXPOSED_RATIO 0.2F
-#define READ_MB_S 100.0F /* what a GPU reads from storage */
+#define READ_MB_S 100.0F /* read rate of a GPU from storage */
 
 struct bench {
     struct lull_cluster_type type;

@@ -17,7 +17,7 @@ static const double loads[] = {0.5, 0.9, 1.3, 2.0, 3.0};
 
 enum { LOADS = sizeof(loads) / sizeof(loads[0]), KINDS = 4 };
 
-/* Ratios of the optimum to what a policy gained, and of the certificate to the optimum. */
+/* Ratios of the optimum to the gain of a policy, and of the certificate to the optimum. */
 struct tally {
     int count;
     size_t jobs;
@@ -79,7 +79,7 @@ static int ratio(uint64_t first, uint64_t seeds)
     printf("family  load   n  jobs  greedy       pd-rats      scaled       certificate\n"
            "                        mean  worst  of optimum over policy; of bound over optimum\n");
     for (int family = 0; family < ONLINE_FAMILIES; family++) {
-        const bool is_free = family == ONLINE_PLAIN; /* it has 20 to 150 jobs, whatever the load */
+        const bool is_free = family == ONLINE_PLAIN; /* it has 20 to 150 jobs at every load */
 
         for (int i = 0; i < (is_free ? 1 : LOADS); i++) {
             const uint64_t count = count_seeds(family, seeds);

@@ -64,7 +64,8 @@ static int engine_execute(struct lull_cluster_run *run,
     return 0;
 }
 
-/* Asks the policy until it has no decision left. Returns how many there were, or an error. */
+/* Requests decisions from the policy until there is none. Returns how many there were, or an error.
+ */
 static int64_t engine_decide(struct lull_cluster_run *run, int64_t now_ns, struct lull_error *err)
 {
     struct lull_cluster_decision decision = {.shares = run->scratch};
@@ -224,7 +225,7 @@ static bool engine_is_capped(const struct lull_cluster_run *run)
     return run->conditions.cap.cluster_w > 0.0 || run->conditions.cap.node_w > 0.0;
 }
 
-/* Under a cap no job may be preempted: power_cap.h says why. */
+/* Under a cap no job may be preempted; power_cap.h gives the reason. */
 static int engine_announce_jobs(struct lull_cluster_run *run)
 {
     run->reported_jobs = *run->jobs;
@@ -336,7 +337,7 @@ void lull_cluster_run_destroy(struct lull_cluster_run *run)
     free(run);
 }
 
-/* ---- what came of it ---------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------ */
 
 const struct lull_cluster_outcome *lull_cluster_run_outcomes(const struct lull_cluster_run *run)
 {

@@ -11,7 +11,7 @@ static const struct lull_cluster_point *engine_job_point_of(const struct lull_cl
     return &run->jobs->all[job].points[run->outcomes[job].point];
 }
 
-/* What the job draws, W: between its mean power, and what its GPUs draw while they wait for others.
+/* The power of the job, W: between its mean power and that of its GPUs while they wait for others.
  */
 static double engine_job_power_w(const struct lull_cluster_run *run, uint32_t job)
 {
@@ -79,7 +79,7 @@ static void engine_job_account(struct lull_cluster_run *run, uint32_t job, int64
     life->since_ns = now_ns;
 }
 
-/* ---- what types draw ---------------------------------------------------------------------- */
+/* ---- power by type ------------------------------------------------------------------------ */
 
 int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now_ns)
 {
@@ -149,8 +149,8 @@ static int engine_job_share(struct lull_cluster_run *run, uint32_t job)
                                outcome->share_count);
 }
 
-/* Finds when the job ends by what is left of it. An earlier time in `ends` stays there: the job
- * is checked then. */
+/* Computes the end of the job from its remaining work. An earlier
+ * time in `ends` stays there; the job is then checked at that time. */
 static int expect_end(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     struct lull_engine_life *const life = &run->lives[job];
@@ -363,7 +363,8 @@ int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns)
         struct lull_engine_life *const life = &run->lives[job];
         int rc;
 
-        /* The entry is an old one where the job was stopped meanwhile, or is looked at earlier. */
+        /* The entry is stale if the job was stopped meanwhile or is to be checked at another time.
+         */
         if (life->progress != LULL_ENGINE_RUNNING || life->looked_ns != now_ns)
             continue;
         if (life->end_ns > now_ns) {
@@ -393,7 +394,7 @@ static bool runs_on(const struct lull_cluster_run *run, uint32_t job, uint32_t n
     return false;
 }
 
-/* Takes a job off its failed node: what it did since its last checkpoint is lost. */
+/* Removes a job from its failed node: its work since the last checkpoint is lost. */
 static void engine_job_fail(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     struct lull_engine_life *const life = &run->lives[job];

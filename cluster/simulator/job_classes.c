@@ -9,7 +9,7 @@
 
 /* The model of GPU on which the kernels were measured. */
 #define MEASURED_ON "A100-SXM4-40GB"
-/* The model of GPU whose ports those are that have no others known. */
+/* The model of GPU whose ports represent those of types with unknown ports. */
 #define TRAINED_ON "A100-SXM4-80GB"
 
 const struct lull_job_class lull_job_classes[LULL_JOB_CLASSES] = {

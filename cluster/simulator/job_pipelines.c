@@ -10,7 +10,7 @@
 
 enum { PLANS = 12, PLANNED_CLOCKS = 40 };
 
-/* Types of GPU whose large jobs were published, and in which precision and with which software. */
+/* Types of GPU with published large jobs, with their precision and software. */
 static const struct trained_type {
     const char *begin; /* of the type's name */
     const char *gpu;

@@ -141,7 +141,7 @@ bool lull_job_workload_needs_gpus(const struct lull_job_workload *workload)
 
 /* ---- schedules at all clocks -------------------------------------------------------------- */
 
-/* An iteration of one GPU, scheduled at each clock that is looked at. */
+/* An iteration of one GPU, scheduled at each selected clock. */
 struct scheduled {
     struct lull_job_tempo tempo[LULL_JOB_MAX_CLOCKS];
     uint32_t clock_count;

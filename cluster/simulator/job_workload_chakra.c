@@ -204,7 +204,7 @@ static bool is_file_order(const struct lull_chakra_graph *trace)
     return true;
 }
 
-/* How many nodes of an order come up to the last communication, with it. */
+/* The number of nodes of an order up to and including the last communication. */
 static size_t count_to_last_communication(const struct lull_chakra_graph *trace,
                                           const uint32_t *order)
 {

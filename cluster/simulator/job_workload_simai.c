@@ -5,7 +5,8 @@
 #include "cluster/core/model/job_parallel.h"
 #include "cluster/simulator/job_workload_graph.h"
 
-/* Resources of one stage: layers wait for what is on OWN_LINK, nothing but the end for the rest. */
+/* Resources of one stage: layers wait for the tasks on OWN_LINK; only the end waits for the others.
+ */
 enum { GPU, OWN_LINK, GRADIENT_LINK, RESOURCES };
 
 enum { NEIGHBOURS = 8 }; /* GPUs of a node */
@@ -79,7 +80,7 @@ int lull_job_simai_check(const struct lull_simai_workload *workload, const char 
                : lull_error_set(err, LULL_E_FORMAT, "%s: no layer computes for any time", name);
 }
 
-/* ---- who is in a collective --------------------------------------------------------------- */
+/* ---- ranks of a collective ---------------------------------------------------------------- */
 
 /* A number of the workload, or 1 where it has none. */
 static int64_t at_least_one(int64_t number)
@@ -259,7 +260,7 @@ static int build_pipeline(const struct layout *layout, struct lull_job_graph *gr
     const int64_t microbatches = at_least_one(layout->workload->micro_batches);
     struct lull_job_parallel parallel = {
         .data = layout->data,
-        .tensor = 1, /* what its GPUs send is among the sums */
+        .tensor = 1, /* the sums include what its GPUs send */
         .pipeline = layout->pipeline,
         .microbatches = (uint32_t)microbatches,
         .stage_bytes = (double)layout->workload->pipeline_bytes,

@@ -185,7 +185,7 @@ static int parse_duration(const char *text, long long *seconds_out)
     count = slurm_options_read_numbers(text, n);
     if (count < 0)
         return -1;
-    if (dash != NULL) /* what is missing behind it are minutes and seconds */
+    if (dash != NULL) /* missing minutes and seconds are 0 */
         *seconds_out = days * day_s + n[0] * hour_s + n[1] * minute_s + n[2];
     else if (count == 3)
         *seconds_out = n[0] * hour_s + n[1] * minute_s + n[2];

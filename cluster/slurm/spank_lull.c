@@ -48,7 +48,7 @@ enum {
     WORDS_BYTES = 16384,
     ENVIRONMENT_BYTES = 65536,
     MAX_VARIABLES = 4096,
-    MAX_LINES = 6, /* that the governor's environment has beside the job's */
+    MAX_LINES = 6, /* additional variables of the governor's environment */
     NODES_BYTES = 8192,
     ENDPOINT_BYTES = LULL_TOGETHER_NAME + 32,
     REGISTER_S = 2, /* default: lulld answers within 1 ms */
@@ -350,8 +350,8 @@ static void write_environment(char *const *from, char lines[MAX_LINES][GPUS_BYTE
     to[count] = NULL;
 }
 
-/* Writes where the step's first node listens, "" where the nodes cannot meet. All nodes find the
- * same reasons for that, but for an address that is not known: then the name represents it. */
+/* Writes the address at which the step's first node listens; "" if the nodes cannot connect. All
+ * nodes come to the same result, except if the address is unknown; then the name replaces it. */
 static void write_endpoint(spank_t spank, char endpoint[ENDPOINT_BYTES])
 {
     const unsigned int port = lull_together_port(&site.ports, step.job, step.number);
@@ -570,7 +570,8 @@ int slurm_spank_user_init(spank_t spank, int ac, char **av)
     await_hold();
     if (!step.is_managed)
         return 0;
-    /* Two cannot hold the GPUs: the cluster's clock goes before the governor's. */
+    /* Only one process can hold the GPUs, and the cluster's clock has priority over the governor.
+     */
     if (job_options.batch_job[0] == '\0' && !step.has_clock)
         start_governor(spank);
     end_registration();
@@ -601,7 +602,7 @@ int slurm_spank_task_init(spank_t spank, int ac, char **av)
             "lull: the step has no GPU on this node; request some with --gpus or --gres=gpu:N");
     if (job_options.batch_job[0] != '\0')
         spank_setenv(spank, "LULL_BATCH_JOB", job_options.batch_job, 1);
-    /* What a batch script's governor has set is not for a step that wants none. */
+    /* Variables set by a batch script's governor must not reach a step without one. */
     if (job_options.is_given && !lull_job_options_is_on(&job_options, false))
         spank_unsetenv(spank, "LULL_JOB");
     if (step.governor.socket < 0)
@@ -626,7 +627,7 @@ int slurm_spank_task_exit(spank_t spank, int ac, char **av)
     return 0;
 }
 
-/* A step whose tasks were never started has a governor all the same. */
+/* A step whose tasks were never started still has a governor. */
 int slurm_spank_exit(spank_t spank, int ac, char **av)
 {
     (void)ac;
@@ -638,8 +639,8 @@ int slurm_spank_exit(spank_t spank, int ac, char **av)
     return 0;
 }
 
-/* Runs before the job's first step on a node, with slurmd's environment: nothing in it is the
- * user's but what begins with SPANK_. */
+/* Runs before the job's first step on a node, with slurmd's environment: only variables that begin
+ * with SPANK_ come from the user. */
 int slurm_spank_job_prolog(spank_t spank, int ac, char **av)
 {
     uint32_t job;

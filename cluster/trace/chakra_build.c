@@ -35,7 +35,7 @@ void lull_chakra_node_init(struct lull_chakra_node *node)
     };
 }
 
-/* ---- nodes as they come ------------------------------------------------------------------- */
+/* ---- nodes in the order of the file ------------------------------------------------------- */
 
 int lull_chakra_want(struct lull_chakra_building *building, uint64_t id, bool is_control)
 {
@@ -183,7 +183,7 @@ static size_t chakra_build_walk(struct lull_chakra_graph *graph, struct trackers
     return count;
 }
 
-/* Names any node that is left: all of them wait for the circle, or lie on it. */
+/* Names any remaining node: all of them wait for the cycle, or lie on it. */
 static int refuse_circle(const struct lull_chakra_building *building,
                          const struct trackers *trackers)
 {

@@ -298,7 +298,7 @@ static int chakra_messages_read_node(const struct message_reading *reading,
     return lull_chakra_add(reading->building, &node);
 }
 
-/* Nothing in the metadata is wanted, but a trace must begin with them. */
+/* The metadata are not used, but a trace must begin with them. */
 static int check_metadata(const struct message_reading *reading, struct wire_span message)
 {
     struct wire_field field = {0};
@@ -339,8 +339,7 @@ static int read_length(struct message_reading *reading, uint32_t *length_out)
     return chakra_messages_refuse(reading, "a message is larger than 64 MiB: not a Chakra trace");
 }
 
-/* Reads a message. Room grows as bytes come, so that a length which promises more than there is
- * costs nothing. */
+/* Reads a message. The buffer grows with the bytes read, so that a false length needs no memory. */
 static int read_message(struct message_reading *reading, uint32_t length)
 {
     size_t have = 0;

@@ -226,7 +226,7 @@ static int read_duration(const struct row_reading *reading, int64_t *duration_ns
     return has_ends ? read_span(reading, duration_ns_out) : 0;
 }
 
-/* ---- deadlines, and what meeting them is worth -------------------------------------------- */
+/* ---- deadlines and their values ----------------------------------------------------------- */
 
 /* Parses a list like 299-319-379, rising, of times after submission, into steps of value 1.
  * Returns null, or an error text for the user. */

@@ -195,7 +195,7 @@ static const struct lull_json_field job_fields[] = {
     {NULL},
 };
 
-/* Numbers beyond these are no job's, and would not be finite once they are multiplied. */
+/* Larger numbers occur in no real job, and their products would not be finite. */
 static int check_reals(struct lull_json_reader *reader, const struct lull_training_entry *entry)
 {
     const struct lull_training_setup *job = &entry->job;

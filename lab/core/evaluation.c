@@ -72,7 +72,8 @@ static double mean_log(const struct prediction *prediction, const double *values
     return sum / prediction->probe_count;
 }
 
-/* Times are alike where they change alike, however long they are. */
+/* Similarity of times: kernels are similar if their times change in the same ratios, whatever their
+ * length. */
 static uint32_t fill_time_features(struct prediction *times)
 {
     double *feature = times->feature;
@@ -82,8 +83,8 @@ static uint32_t fill_time_features(struct prediction *times)
     return times->probe_count - 1;
 }
 
-/* Powers are alike where they change alike and are as high, in kernels whose times change alike:
- * what waits for memory draws other power than what computes. */
+/* Similarity of powers: kernels are similar if their powers are equally high and change in the
+ * same ratios, and their times do too. Waiting for memory and computing have different powers. */
 static uint32_t fill_power_features(struct prediction *powers, const struct prediction *times)
 {
     double *feature = powers->feature;

@@ -75,7 +75,7 @@ static void take_changes(const struct quantity *quantity)
     }
 }
 
-/* The mean error of what was predicted, away from the base, where all of it is right. */
+/* The mean error of predictions at points other than the base, where they are exact. */
 static double prior_eval_mean_error(const struct quantity *quantity)
 {
     const size_t cells = (size_t)quantity->kernels * quantity->grid->point_count;

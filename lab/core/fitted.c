@@ -61,8 +61,8 @@ static struct lull_grid_point fitted_point_at(const struct lull_fitted_device *d
                                     mem_mhz / base->mem_mhz};
 }
 
-/* Returns the device's curve at a clock, between its neighbours. `without` is a clock that is not
- * looked at; 0: all are. */
+/* Returns the device's curve at a clock, between its neighbours. `without` is a clock that is left
+ * out; 0: none is. */
 static double rise_at(const struct lull_fitted_device *device, double sm_mhz, double without)
 {
     const struct lull_grid_point *below = first_of(device);
@@ -175,7 +175,7 @@ static double left_at(const struct lull_fitted_device *device, const struct lull
     const double sm_reach =
         left_reach * (fitted_last_of(device)->sm_mhz - first_of(device)->sm_mhz);
     const double mem_reach = left_reach * (memory.high_mhz - memory.low_mhz);
-    double weights = 1e-9, sum = 0.0; /* far from all points nothing is left */
+    double weights = 1e-9, sum = 0.0; /* far from all points there is no residual */
 
     for (uint32_t i = 0; i < count; i++) {
         const double sm = (points[i].sm_mhz - point->sm_mhz) / sm_reach;
@@ -367,7 +367,7 @@ static double fitted_power_of(const struct lull_grid *grid, uint32_t kernel, uin
     return kernel < grid->powered_count ? lull_grid_powers(grid, kernel)[point] : NAN;
 }
 
-/* Adds all points of a kernel, but for those of a clock; 0: all. */
+/* Adds all points of a kernel except those of one clock; 0: all. */
 static void fitted_add_points(const struct lull_fitted_device *device, const struct lull_grid *grid,
                               uint32_t kernel, double without, struct fitting *fitting)
 {
@@ -460,7 +460,7 @@ static void judge_probed(struct lull_fitted_device *other, const struct lull_gri
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-/* Copies what the device keeps of a known kernel. */
+/* Copies the stored data of a known kernel. */
 static void fitted_copy_kernel(struct lull_fitted_device *device, const struct fitting *fitting,
                                uint32_t kernel)
 {

@@ -94,8 +94,8 @@ static const struct lull_grid_row *find_top(const struct lull_grid_row *rows, si
     return NULL;
 }
 
-/* The row's time over what its clock explains by the time at the top: 1 of a kernel that only
- * computes, less of one that waits for memory, more where the clock was another one. */
+/* The row's time over what its clock explains by the time at the top: 1 for a kernel that only
+ * computes, less for one that waits for memory, more if the clock was not the set one. */
 static double excess_of(const struct lull_grid_row *row, const struct lull_grid_row *top)
 {
     if (top == NULL || row->sm_mhz >= top->sm_mhz)

@@ -133,7 +133,8 @@ static void nnls_settle(const struct lull_nnls *fit, struct support *support, do
 
 void lull_nnls_solve(const struct lull_nnls *fit, double *coefficients_out)
 {
-    /* Each round lowers the misfit and no support comes twice; the bound is for rounding. */
+    /* Each round lowers the misfit, so no support occurs twice; the bound guards against rounding
+     * errors. */
     const uint32_t max_rounds = 8 * LULL_NNLS_TERMS;
     struct support support = {{false}, {false}};
     double values[LULL_NNLS_TERMS] = {0.0};

@@ -48,7 +48,7 @@ static struct cell *sweep_order_cell_of(const struct lull_sweep_order *order, ui
 
 /* ---- beginning ----------------------------------------------------------------------------- */
 
-/* Wants some points of the line, evenly spread by their number, and all points beside it. */
+/* Requests some points of the line, evenly spread by their number, and all points off it. */
 static void sweep_order_request(struct lull_sweep_order *order, uint32_t kernel)
 {
     const struct lull_sweep_grid *const grid = &order->grid;
@@ -113,7 +113,7 @@ void lull_sweep_order_interrupt(struct lull_sweep_order *order)
     order->kernel = NONE;
 }
 
-/* ---- what is found ------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------- */
 
 static void sweep_order_add_moment(struct lull_moments *moments, double *least, double *most,
                                    double value)
@@ -318,7 +318,7 @@ static void sweep_order_refine(struct lull_sweep_order *order)
             refine_kernel(order, k);
 }
 
-/* ---- what is next -------------------------------------------------------------------------- */
+/* ---- next visit ---------------------------------------------------------------------------- */
 
 static bool sweep_order_is_wanted(const struct lull_sweep_order *order, uint32_t kernel,
                                   uint32_t point, uint32_t repeat)

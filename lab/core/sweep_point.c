@@ -50,7 +50,7 @@ static double sweep_point_median(const struct lull_sweep_series *series)
     return sorted[series->count / 2];
 }
 
-/* ---- what is seen -------------------------------------------------------------------------- */
+/* ---- readings ------------------------------------------------------------------------------ */
 
 void lull_sweep_point_begin(struct lull_sweep_point *point, const struct lull_sweep_edge *begin,
                             double refresh_s)
@@ -191,7 +191,7 @@ static uint32_t sweep_point_find_marks(const struct lull_sweep_point *point,
     return marks;
 }
 
-/* ---- what it took and drew ----------------------------------------------------------------- */
+/* ---- time and power ------------------------------------------------------------------------ */
 
 /* Power by the counter between the edges; NAN: it failed. */
 static double counted_w(const struct lull_sweep_point *point, const struct lull_sweep_rules *rules,

@@ -45,7 +45,7 @@ static const char *why_prior_unknown(const struct lull_evaluated_set *set)
     return NULL;
 }
 
-/* The part of what could be saved that was; NAN: nothing could be, or it is unknown. */
+/* The realised share of the possible saving; NAN: no saving is possible, or it is unknown. */
 static double model_report_share_of(const struct lull_pick_worth *worth, double saved_ratio)
 {
     return worth->available_ratio > 0.0 ? saved_ratio / worth->available_ratio : NAN;

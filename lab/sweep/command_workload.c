@@ -1,6 +1,6 @@
 /*
- * A command line as a workload: a run is the whole process, from its start to its end. What it
- * prints goes to standard error, because standard output is for results.
+ * A command line as a workload: a run is the whole process, from its start to its end. Its output
+ * goes to standard error, because standard output is for results.
  *
  * A run counts as one launch, which takes as long as the process, unless the command writes a line
  * "LAUNCHES SECONDS" into the file that LULL_SWEEP_LAUNCHES names: that many launches took so long.
@@ -23,7 +23,7 @@
 #include "lab/sweep/time.h"
 #include "base/child.h"
 
-/* A command that is to end early may take this long to, after SIGTERM. */
+/* How long a command may take to end after SIGTERM. */
 static const int64_t grace_ns = 5 * LULL_NS_PER_S;
 
 struct command_workload {

@@ -186,7 +186,7 @@ static int cuda_load_prepare(struct lull_cuda_suite *workload, uint32_t index,
                                     workload->fills, err);
 }
 
-/* Launches twice: the first launch is checked, and loads what is loaded late; the second is timed.
+/* Launches twice: the first launch is checked and triggers lazy loading; the second is timed.
  */
 static int try_out(struct lull_cuda_suite *workload, struct lull_error *err)
 {
@@ -288,7 +288,7 @@ static int cuda_load_run_kernel(void *state, double seconds, struct lull_workloa
     struct lull_cuda_suite *const workload = state;
     const int64_t begin_ns = lull_now_ns();
     struct queue queue = {0};
-    double past_s = 0; /* until the end of what has ended */
+    double past_s = 0; /* until the end of the last finished batch */
 
     for (;;) {
         const double queued_s = (double)(queue.launched - queue.ended) * workload->launch_s;
@@ -314,7 +314,7 @@ static int cuda_load_run_kernel(void *state, double seconds, struct lull_workloa
     return 0;
 }
 
-/* A run looks after each batch, and stopping waits for what is in the queue. */
+/* A run checks this after each batch, and stopping waits for the batches in the queue. */
 static void cuda_load_cancel(void *state)
 {
     struct lull_cuda_suite *const workload = state;

@@ -102,7 +102,7 @@ double lull_sweep_energy_j(const struct lull_sweep_curve_point *point)
     return 1e-3 * point->time_ms.mean * point->power_w.mean;
 }
 
-/* Farther down other things come into the way: caches and memory depend on the SM clock as well. */
+/* At lower clocks other effects interfere: caches and memory depend on the SM clock as well. */
 static const double near_top_ratio = 0.6;
 
 double lull_sweep_core_share(const struct lull_sweep_curve *curve)

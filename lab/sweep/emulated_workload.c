@@ -27,7 +27,7 @@ struct emulated_workload {
     uint64_t awaited;   /* launches that runs have waited for */
     uint64_t known;     /* of these, up to the last one of which the end is known... */
     int64_t known_ns;   /* ...and when that was */
-    double measured_ms; /* what a launch takes at present */
+    double measured_ms; /* present time of a launch */
 };
 
 /* Copies the model of a GPU, if there is an emulated node. */
@@ -102,7 +102,7 @@ static void emulated_load_await(struct emulated_workload *workload)
     }
 }
 
-/* Has so many launches enqueued beyond those that were waited for. */
+/* Keeps so many launches enqueued beyond those that have been waited for. */
 static void emulated_load_fill(struct emulated_workload *workload, uint64_t wanted)
 {
     while (workload->launched < workload->awaited + wanted)

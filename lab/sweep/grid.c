@@ -32,7 +32,7 @@ static int sweep_grid_parse_values(char *text, struct lull_sweep_axis *axis)
     return 0;
 }
 
-/* Who writes limit=250 means watts, which two values say: limit=250/300. */
+/* limit=250 probably means 250 W, not 250 values; watts need two values, as in limit=250/300. */
 enum { MAX_LIMITS = 32 };
 
 static int parse_axis(char *text, bool is_sm, struct lull_sweep_axis *axis)

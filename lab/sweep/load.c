@@ -75,7 +75,7 @@ static void sweep_load_run_once(struct lull_sweep_load *load)
     pthread_cond_broadcast(&load->changed);
 }
 
-/* Does what the owner waits for, without the mutex. */
+/* Executes the owner's request, without the mutex. */
 static void sweep_load_serve(struct lull_sweep_load *load)
 {
     const enum request request = load->request;

@@ -76,8 +76,8 @@ int lull_sweep_bench_measure_idle(struct lull_sweep_bench *bench, double seconds
 
 /* ---- a setting ----------------------------------------------------------------------------- */
 
-/* Sets a point, and once more if the clock is not there. A clock that the GPU is held below does
- * not come nearer by asking again. */
+/* Sets a point, and once more if the clock is not there. If the GPU is held below a clock,
+ * requesting it again does not help. */
 static int set_point(struct lull_sweep_bench *bench, const struct lull_sweep_setting *setting,
                      double step_mhz, bool is_busy, struct lull_error *err)
 {
@@ -246,8 +246,8 @@ static int visit_kernel(struct lull_sweep_bench *bench, struct window *window,
     return 0;
 }
 
-/* Of a command whole runs are measured. What the GPU draws between the end of the last one and the
- * edge is taken off as idle. */
+/* Of a command whole runs are measured. The energy between the end of the last run and the edge is
+ * subtracted as idle. */
 static int visit_command(struct lull_sweep_bench *bench, struct window *window,
                          const struct lull_sweep_target *target,
                          struct lull_sweep_result *result_out, struct lull_error *err)

@@ -26,7 +26,8 @@ static const double margin = 58.0;
 static const double header = 64.0;
 static const double footer = 50.0;
 
-/* Energies beyond this, of that at the highest clock, are cut off: the valley is what matters. */
+/* Energies above this multiple of that at the highest clock are cut off, because only the minimum
+ * matters. */
 static const double max_ratio = 1.6;
 
 static const char style[] =

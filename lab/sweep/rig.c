@@ -122,7 +122,7 @@ uint32_t lull_sweep_rig_limit_mw(const struct lull_sweep_rig *rig)
     return rig->limit_mw;
 }
 
-/* ---- who computes on it -------------------------------------------------------------------- */
+/* ---- processes of the GPU ------------------------------------------------------------------ */
 
 /* The parent of a process; 0: it has none, or there is no such process here. */
 static pid_t parent_of(pid_t process)

@@ -14,7 +14,7 @@
 #include "lab/sweep/output.h"
 #include "lab/sweep/sidecar.h"
 
-/* The kinds of suites, of which the first that can be had here is taken. */
+/* The kinds of suites; the first available one is used. */
 static const struct lull_workload_kind *const suites[] = {&lull_emulated_workload,
                                                           &lull_cuda_workload};
 
@@ -37,10 +37,10 @@ struct sweep_session {
     json_t *sidecar;
     struct lull_sweep_row row; /* with what all rows have in common */
     double begin_s;            /* of the sweep's time, at which its first row would have started */
-    double offset_s;           /* what earlier runs of it took */
+    double offset_s;           /* time of its earlier runs */
     uint32_t started;          /* the kernel; UINT32_MAX: none */
     double base_time_ms;       /* of that kernel, as measured last; NAN */
-    double visit_s;            /* what visits take, in the mean */
+    double visit_s;            /* mean time of visits */
     uint64_t visits;
     struct lull_progress watch;
     struct lull_sweep_outcome *outcome;
@@ -60,7 +60,7 @@ static void sweep_run_keep_alive(void *context)
         lull_sweep_load_cancel(session->load);
 }
 
-/* ---- what there is ------------------------------------------------------------------------- */
+/* ---- kernels and points -------------------------------------------------------------------- */
 
 static void count_row(struct sweep_session *session, const struct lull_sweep_row *row)
 {
@@ -420,7 +420,7 @@ static int prepare_gpu(struct sweep_session *session, struct lull_error *err)
     return result;
 }
 
-/* The idle GPU is looked at before the workload has a context on it. */
+/* The idle GPU is measured before the workload has a context on it. */
 static int prepare_files(struct sweep_session *session, struct lull_error *err)
 {
     const struct lull_sweep_requests *const requests = session->requests;

@@ -180,7 +180,7 @@ static void sweep_command_print_outcome(const struct sweep_arguments *arguments,
     printf("\n");
 }
 
-/* Marks that come of a window too short for this GPU, and what would help. */
+/* Marks caused by a window that is too short for this GPU, and the remedy. */
 static void sweep_command_advise(const struct lull_sweep_outcome *outcome)
 {
     if (outcome->marks[0] > 0)

@@ -16,8 +16,8 @@
 #include "lab/sweep/output.h"
 #include "device/device.h"
 
-/* How far a time may rise, or a power fall, with a higher clock: what sets that are known to be
- * good do in 8 of 1,500 steps at most (lab/docs/dataset.md). Also the margin of the ratio test. */
+/* How far a time may rise, or a power fall, with a higher clock: in sets that are known to be good
+ * at most 8 of 1,500 steps exceed it (lab/docs/dataset.md). Also the margin of the ratio test. */
 static const double margin_ratio = 0.03;
 
 enum { SHOWN = 100 }; /* findings that are printed; the rest is counted */

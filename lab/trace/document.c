@@ -47,7 +47,7 @@ static json_t *values_json(const double *values, uint32_t count)
     return array;
 }
 
-/* Shapes that count for less than this part of the kernel's time say nothing together. */
+/* Shapes that together contribute less than this share of the kernel's time are ignored. */
 static const double min_share = 1e-9;
 
 static json_t *shapes_json(const struct lull_time_model *time)

@@ -133,7 +133,7 @@ void lull_sweep_name(const char *text, char name_out[LULL_SWEEP_NAME])
         if (is_fit)
             name_out[length] = c;
     }
-    /* A reader takes off the white space around a cell. */
+    /* A reader strips the white space around a cell. */
     while (length > 0 && name_out[length - 1] == ' ')
         length--;
     name_out[length] = '\0';

@@ -412,7 +412,7 @@ static void replay_slowly(const struct lull_play_kernel *kernels, uint32_t count
 
     for (uint32_t turn = 0; turn < count; turn++) {
         uint32_t first = count;
-        int64_t last_ns = 0; /* end of what had ended, in the record */
+        int64_t last_ns = 0; /* recorded end of the operations that had ended */
         int64_t compute_ns = 0;
         double ready_ns = 0.0;
 

@@ -147,7 +147,8 @@ static void what_was_known_for_long_stays(void **state)
     expect(LULL_RUN_PART_WHOLE, 70, 10000.0 / 70.0);
     find(0, 30000, 10, 300, LULL_PHASE_SETTLED);
     expect(LULL_RUN_PART_WHOLE, 10, 300.0);
-    find(0, 30000, 10, 500, LULL_PHASE_DESCENDING); /* it was settled, so that it was the job */
+    find(0, 30000, 10, 500,
+         LULL_PHASE_DESCENDING); /* the search had settled, so these were iterations of the job */
     expect(LULL_RUN_PART_WHOLE, 20, 400.0);
 }
 

@@ -1,9 +1,8 @@
 /*
  * Energies from sensors that go wrong, against the truth of the emulated node: within 2 %, or
  * unknown. Thirty faults of the sensors of each vendor. The power of Intel's GPUs is the growth of
- * their counter: so faults of power do not apply to them, and a counter that
- * is wrong by a small factor is not detected.
- * Usage: test_sensor_faults VENDOR. SPDX-License-Identifier: Apache-2.0
+ * their counter, so faults of power do not apply to them, and a counter that is wrong by a small
+ * factor is not detected. Usage: test_sensor_faults VENDOR. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

@@ -516,8 +516,8 @@ static int windows_after_fork(void)
     return ms_since(begin_ns) < 500.0 ? 0 : 2;
 }
 
-/* Both the thread that begins a window and the one that forks are let go long before the driver
- * returns, and once it has, energy is measured again. */
+/* Both the thread that begins a window and the one that forks continue long
+ * before the driver returns. After its return energy is measured again. */
 static int forks_beside_a_hung_driver(void)
 {
     int number = -1;

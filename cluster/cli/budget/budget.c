@@ -76,7 +76,7 @@ static int budget_load_settings(const char *path, struct lull_budget_settings *s
     return result;
 }
 
-/* --- what the grid requests --- */
+/* --- targets of the grid --- */
 
 static double target_w(struct budget *budget)
 {

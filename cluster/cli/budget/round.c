@@ -13,7 +13,7 @@
 
 enum { MAX_GROUPS = 1 + LULL_BUDGET_MAX_RACKS + LULL_BUDGET_MAX_NODES };
 
-/* What a GPU of which nothing is known is taken to draw: the limit of most that train. */
+/* Assumed power of a GPU without readings: the power limit of most GPUs for training. */
 static const double unknown_w = 400.0;
 
 /* Location of a GPU of the steering. */

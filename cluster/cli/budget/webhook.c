@@ -37,7 +37,7 @@ struct lull_webhook {
 
 /* A request under way. */
 struct webhook_request {
-    bool is_refused; /* its body has become too long, and is not kept */
+    bool is_refused; /* its body has become too long, and is dropped */
     unsigned status;
     size_t size;
     char body[];
@@ -78,7 +78,7 @@ static bool has_secret(const struct lull_webhook *webhook, struct MHD_Connection
     return difference == 0;
 }
 
-/* Decides by its head whether a request is taken. */
+/* Decides from its head whether a request is accepted. */
 static unsigned webhook_check_request(const struct lull_webhook *webhook,
                                       struct MHD_Connection *connection, const char *url,
                                       const char *method)
@@ -148,7 +148,8 @@ static enum MHD_Result webhook_serve(void *context, struct MHD_Connection *conne
     if (request == NULL) { /* the head */
         const unsigned status = webhook_check_request(webhook, connection, url, method);
 
-        /* Before the body: who has no secret may not keep the connection by sending one. */
+        /* Checked before the body, so that a client without the secret cannot hold the connection
+         * by sending one. */
         if (status != MHD_HTTP_NO_CONTENT)
             return webhook_reply(connection, status, "refused\n");
         request = calloc(1, sizeof(*request) + LULL_GRID_MAX_BYTES);

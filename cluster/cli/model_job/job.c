@@ -85,7 +85,8 @@ static int take_software(const struct model_job_arguments *arguments,
     return rc < 0 ? model_job_refuse(entry, LULL_E_FORMAT, why.text, err) : 0;
 }
 
-/* How each kind of work goes at the clocks of the GPU: [clock][work]. Returns how many clocks. */
+/* The scaling of each kind of work over the clocks of the GPU: [clock][work]. Returns how many
+ * clocks. */
 static uint32_t fill_tempo(const struct lull_job_type *type, const struct lull_training_step *step,
                            struct lull_job_tempo (*tempo)[LULL_JOB_PARALLEL_WORKS])
 {

@@ -67,8 +67,8 @@ static int64_t choose_slot_ns(double slot_s, int64_t last_end_ns)
     return slot_ns > 0 ? slot_ns : 1;
 }
 
-/* What the caps leave for jobs above what all GPUs draw at rest. The caps of nodes count as their
- * sum, because slots do not know where jobs run. */
+/* The power under the caps for jobs above the idle power of all GPUs. The caps
+ * of nodes count as their sum, because slots do not contain the places of jobs. */
 static int64_t choose_cap_w(const struct bounding *bounding)
 {
     const struct lull_power_cap *cap = &bounding->conditions->cap;
@@ -237,7 +237,7 @@ end:
     return rc;
 }
 
-/* ---- what it excludes --------------------------------------------------------------------- */
+/* ---- limits of the bound ------------------------------------------------------------------ */
 
 size_t lull_cluster_bound_notes(const struct lull_cluster_jobs *jobs,
                                 const struct lull_cluster_conditions *conditions,

@@ -14,8 +14,8 @@ enum {
     SLOTS = 2048,
     PREEMPTIVE_SLOTS = 1024, /* ratios and times with it: cluster/docs/competitive.md, "Measured" */
     STEPS = 60,              /* as the slots */
-    /* Where deadlines reach beyond the run, this many times its length is looked at, in at most
-     * this many times the slots. */
+    /* If deadlines are later than the end of the run, this many times
+     * its length is covered, with at most this many times the slots. */
     MAX_RUNS = 4,
     MAX_SLOTS = 8,
 };
@@ -55,8 +55,8 @@ struct judged {
     bool may_pause;  /* one of them or more may run in pieces */
 };
 
-/* Takes the jobs that this run brought to their ends, and all jobs with a value, since a schedule
- * is free to run or leave these whatever this run did. Errors: -ENOMEM. */
+/* Takes the jobs that this run completed, and all jobs with a value,
+ * since another schedule may run or omit the latter. Errors: -ENOMEM. */
 static int certificate_take_run(const struct lull_cluster_jobs *jobs,
                                 const struct lull_cluster_run *run,
                                 const struct lull_cluster_conditions *conditions,

@@ -12,8 +12,8 @@ enum { MAX_POINT_LINES = 8 };
 
 /* ---- which job ---------------------------------------------------------------------------- */
 
-/* The number of the job that the table calls so, else of that number. A name comes first, because
- * tables name jobs by numbers too. UINT32_MAX: there is none. */
+/* The number of the job with this name in the table, or else of
+ * this number. Names come first, because they may be numbers too. UINT32_MAX: there is none. */
 static uint32_t explain_find_job(const struct lull_scenario_model *model, const char *wanted)
 {
     int64_t number;

@@ -11,7 +11,7 @@
 static const double power_height = 130.0;
 static const double waiting_height = 90.0;
 
-/* Writes what a panel shows above it. */
+/* Writes the title of a panel above it. */
 static void draw_caption(const struct lull_gantt *gantt, double top, const char *caption)
 {
     fprintf(gantt->file,
@@ -32,7 +32,7 @@ static void draw_area(const struct lull_gantt *gantt, const struct lull_picture_
 
 /* ---- power -------------------------------------------------------------------------------- */
 
-/* Adds what a point drew until the next one of its type; null: there is no point yet. */
+/* Adds the energy of a point until the next one of its type; null: there is no point yet. */
 static void add_until(const struct lull_power_point *point, int64_t until_ns,
                       struct lull_picture_bins *parts)
 {
@@ -41,7 +41,7 @@ static void add_until(const struct lull_power_point *point, int64_t until_ns,
                               point->w[part]);
 }
 
-/* Adds what all GPUs drew. last: room for one point per type, null at first. */
+/* Adds the energy of all GPUs. last: room for one point per type, null at first. */
 static void gantt_panel_add_points(const struct lull_gantt *gantt,
                                    const struct lull_power_point **last,
                                    struct lull_picture_bins *parts)

@@ -17,12 +17,12 @@ struct findings {
     const struct lull_cluster_totals *all; /* of all pools */
     struct lull_cluster_summary summary;
     uint64_t job_failures; /* how often a node failed on which a job ran */
-    double lost_s;         /* what jobs had run since their last checkpoints when nodes failed */
+    double lost_s;         /* work since the last checkpoint of jobs whose nodes failed */
     size_t sharing_jobs;   /* jobs that ran longer for sharing links or the storage */
     double shared_s;       /* by how much longer */
 };
 
-/* Counts what failures and sharing cost the jobs. */
+/* Sums up the cost of failures and sharing for the jobs. */
 static void count_delays(struct findings *findings)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(findings->run->run);
@@ -110,7 +110,7 @@ static json_t *integer_or_null(size_t value, bool is_known)
     return is_known ? json_integer((json_int_t)value) : json_null();
 }
 
-/* What nodes, power and the network did; null where it was not requested. */
+/* The results for nodes, power and the network; null if not requested. */
 static json_t *conditions_json(const struct findings *findings)
 {
     const struct lull_cluster_conditions *conditions = &findings->scenario->conditions;

@@ -125,7 +125,7 @@ static double full_energy_j(const struct lull_cluster_job *job, uint32_t gpus)
     return best != NULL ? best->energy_j : 0.0;
 }
 
-/* The jobs of the bound differ in their operating points alone. */
+/* The jobs of the bound differ only in their operating points. */
 static void complete_relaxed(struct lull_scenario_model *model)
 {
     for (size_t i = 0; i < model->jobs.count; i++) {
@@ -138,8 +138,8 @@ static void complete_relaxed(struct lull_scenario_model *model)
     }
 }
 
-/* Finds the pool of each job; those of pools that the table lacks come last. Each such pool is
- * rather a slip than wanted, so that one is named. */
+/* Finds the pool of each job; those of pools that the table lacks come last. Such a pool is
+ * probably an error in the tables, so it is reported. */
 static int find_pools(struct lull_scenario_model *model, struct lull_error *err)
 {
     const struct lull_job_table *table = &model->table;
@@ -223,7 +223,7 @@ static int scenario_make_jobs(struct lull_scenario_model *model, int64_t checkpo
     return 0;
 }
 
-/* ---- what happens beside them ------------------------------------------------------------- */
+/* ---- failures, power and the network ------------------------------------------------------ */
 
 /* Random failures end when the longest job could have run after the last arrival. */
 static int64_t last_failure_ns(const struct lull_cluster_jobs *jobs)

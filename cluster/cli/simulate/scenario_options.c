@@ -323,7 +323,7 @@ const struct lull_option lull_scenario_rows[] = {
 _Static_assert(LULL_SCENARIO_MAX_TYPES == 4 && LULL_SCENARIO_MAX_ELASTIC == 16,
                "what --gpu-types and --elastic expect names these numbers");
 
-/* ---- what goes together ------------------------------------------------------------------- */
+/* ---- valid combinations ------------------------------------------------------------------- */
 
 void lull_scenario_options_prepare(void *given)
 {

@@ -21,7 +21,7 @@ struct points_work {
     size_t gpus_count;
 };
 
-/* ---- what all jobs share ------------------------------------------------------------------ */
+/* ---- data of all jobs --------------------------------------------------------------------- */
 
 static struct lull_job_tempo *tempo_of(const struct lull_scenario_points *points, uint32_t type,
                                        uint32_t job_class)
@@ -29,7 +29,7 @@ static struct lull_job_tempo *tempo_of(const struct lull_scenario_points *points
     return &points->tempo[((size_t)type * LULL_JOB_CLASSES + job_class) * LULL_JOB_MAX_CLOCKS];
 }
 
-/* Makes what all jobs share: how each class runs on each type at each clock. */
+/* Makes the data common to all jobs: the scaling of each class on each type over the clocks. */
 static int scenario_points_prepare(struct lull_scenario_points *points, size_t jobs,
                                    struct lull_error *err)
 {
@@ -479,7 +479,7 @@ void lull_scenario_points_fini(struct lull_scenario_points *points)
     *points = (struct lull_scenario_points){0};
 }
 
-/* ---- what was assumed --------------------------------------------------------------------- */
+/* ---- assumptions -------------------------------------------------------------------------- */
 
 static const char *network_name(const struct lull_scenario_points *points)
 {

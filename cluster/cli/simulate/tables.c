@@ -72,8 +72,8 @@ struct power_table {
     const struct lull_power_point *points;
     size_t point_count;
     size_t next;                    /* the first point after now_ns */
-    double *type_w;                 /* [type]: what its GPUs draw */
-    double min_w;                   /* what all nodes would draw if no GPU had a job */
+    double *type_w;                 /* [type]: power of its GPUs */
+    double min_w;                   /* power of all nodes if no GPU had a job */
     enum lull_cluster_power *power; /* [node] */
     double energy_j;
     double written_j; /* as of the last line, as written_ns */

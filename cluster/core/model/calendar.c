@@ -122,7 +122,7 @@ static void calendar_merge(struct calendar_node *node)
     node->count = kept;
 }
 
-/* Takes GPUs, which are free, or gives them back; the array has room for two more steps. */
+/* Takes free GPUs or returns them; the array has room for two more steps. */
 static void change_node(struct calendar_node *node, uint32_t gpus, bool is_taken, int64_t from_ns,
                         int64_t until_ns)
 {

@@ -61,7 +61,7 @@ int lull_job_graph_connect(struct lull_job_graph *graph, uint32_t from, uint32_t
 
 /* ---- finishing ---------------------------------------------------------------------------- */
 
-/* Edges by from, in the order in which they came: a counting sort. */
+/* Edges by from, in their original order: a counting sort. */
 static int job_graph_sort_edges(struct lull_job_graph *graph)
 {
     struct lull_job_edge *sorted = calloc(graph->edge_count + 1, sizeof(*sorted));
@@ -77,7 +77,7 @@ static int job_graph_sort_edges(struct lull_job_graph *graph)
         first[i + 1] += first[i];
     for (size_t i = graph->edge_count; i-- > 0;)
         sorted[--first[graph->edges[i].from + 1]] = graph->edges[i];
-    /* Now first[i + 1] is where the edges of i begin: one place down. */
+    /* Now first[i + 1] is where the edges of i begin, so all entries move down by one place. */
     memmove(first, first + 1, graph->task_count * sizeof(*first));
     first[graph->task_count] = (uint32_t)graph->edge_count;
     assert(first[0] == 0);

@@ -302,7 +302,8 @@ void lull_job_graph_durations(const struct lull_job_graph *graph,
     }
 }
 
-/* What a GPU of each device draws while it computes: the mean over its tasks, by their time. */
+/* The power of a GPU of each device while it computes: the mean over its tasks, weighted by time.
+ */
 static void fill_compute_w(const struct lull_job_graph *graph, const struct lull_job_tempo *tempo,
                            const int64_t *duration_ns, uint32_t devices, double *compute_w,
                            double *time_ns)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* ---- what its parts take ------------------------------------------------------------------- */
+/* ---- times of its parts -------------------------------------------------------------------- */
 
 /* Rounds a time. A time that is too long for a task stays too long, and is rejected when the
  * task is added. */

@@ -11,7 +11,8 @@
 enum { TENSOR_LINK = 1, NEXT_LINK, PREVIOUS_LINK, DATA_LINK, RESOURCES };
 enum { HOST, COPIES, HOST_RESOURCES };
 
-/* The tasks of an action: from its first it needs what it waits for, after its last it is done. */
+/* The tasks of an action: the first waits for the action's inputs, and the action is done after the
+ * last. */
 struct action_tasks {
     int64_t first; /* < 0: there is no such action */
     int64_t last;
@@ -109,7 +110,7 @@ static void add_parameters(struct parallel_builder *builder,
     parallel_build_connect(builder, gather, compute);
 }
 
-/* One of `parts` equal pieces of an action behind what the device did before. */
+/* One of `parts` equal pieces of an action, after the device's previous task. */
 static void add_piece(struct parallel_builder *builder, const struct lull_pipeline_action *action,
                       uint32_t device, uint32_t part, uint32_t parts, struct action_tasks *done)
 {
@@ -170,8 +171,8 @@ static bool is_last_gradient(const struct lull_pipeline_row *row, size_t at)
     return true;
 }
 
-/* In how many pieces an action runs: one for each bucket where something of the copies comes or
- * leaves with them. */
+/* The number of pieces of an action: one for each bucket if the
+ * copies exchange data with it. */
 static uint32_t count_parts(const struct lull_job_parallel *parallel,
                             const struct lull_pipeline_action *action, bool is_reduced)
 {
@@ -244,8 +245,8 @@ static void parallel_build_add_device(struct parallel_builder *builder, uint32_t
     parallel_build_connect(builder, before, optimizer);
 }
 
-/* The input of the next iteration is read and copied beside this one; the host's gap comes behind
- * the optimizers. */
+/* The input of the next iteration is read and copied during
+ * this one; the host's gap follows the optimizers. */
 static void add_hosts(struct parallel_builder *builder)
 {
     const struct lull_job_parallel *parallel = builder->parallel;

@@ -9,7 +9,9 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/rounding/rounding.h"
 
-enum { MAX_MOVES = 2000 }; /* per plan: an operating point is not what a job runs with for weeks */
+enum {
+    MAX_MOVES = 2000
+}; /* per plan: candidates need less precision than a plan that a job runs with for weeks */
 
 /* ---- the problem -------------------------------------------------------------------------- */
 
@@ -228,8 +230,8 @@ static void job_pipeline_evaluate(struct planner *planner, const struct lull_job
             job_pipeline_device_nj(planner, pipeline, device, cost_out->time_ns) * 1e-9;
 }
 
-/* Finds a plan of real clocks that takes at most time_ns. Returns 1 and what the plan costs, or 0
- * where there is none; or an error. */
+/* Finds a plan of real clocks that takes at most time_ns. Returns 1 and the cost of the plan, 0 if
+ * there is none, or an error. */
 static int job_pipeline_plan(struct planner *planner, const struct lull_job_pipeline *pipeline,
                              int64_t time_ns, struct lull_pipeline_cost *cost_out)
 {

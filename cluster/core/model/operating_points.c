@@ -46,7 +46,7 @@ static int points_by_time(const void *left, const void *right)
     return (a->type > b->type) - (a->type < b->type);
 }
 
-/* Candidates mostly come in order already, since clocks do: then nothing is sorted. */
+/* Candidates are usually sorted already, because clocks are; then there is nothing to do. */
 static void sort_by_hull(struct lull_cluster_point *all, size_t count)
 {
     for (size_t i = 1; i < count; i++)
@@ -104,8 +104,8 @@ static bool is_beaten(const struct lull_cluster_point *point, const struct lull_
     return false;
 }
 
-/* Drops operating points that others beat. Those with fewer GPUs stand first, so that only those
- * that are kept have to be looked at. */
+/* Drops operating points that are dominated by others. Those with
+ * fewer GPUs come first, so that only kept ones have to be compared. */
 static size_t drop_beaten(struct lull_cluster_point *all, size_t count)
 {
     size_t kept = 0;
@@ -118,8 +118,8 @@ static size_t drop_beaten(struct lull_cluster_point *all, size_t count)
 
 /* ---- as many as a job may have ------------------------------------------------------------ */
 
-/* The area that goes with an operating point, relative to its hull's fastest; < 0: it is the
- * fastest. */
+/* The area lost with an operating point, relative to its hull's
+ * fastest point; < 0: it is the fastest. */
 static double points_loss(const struct lull_cluster_point *all, size_t count, size_t at,
                           size_t fastest)
 {

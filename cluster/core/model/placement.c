@@ -23,7 +23,7 @@ static size_t place_within_node(const struct lull_cluster_state *state, uint32_t
     return 0;
 }
 
-/* Nodes of one pool and type, and what of them is taken. */
+/* Nodes of one pool and type, and those that are taken. */
 struct taking {
     const struct lull_cluster_state *state;
     uint32_t pool;

@@ -74,7 +74,7 @@ void lull_contention_destroy(struct lull_contention *contention)
     free(contention);
 }
 
-/* ---- jobs that come and go ---------------------------------------------------------------- */
+/* ---- begin and end of jobs ---------------------------------------------------------------- */
 
 /* Makes room for the job in the array of members and in each list. */
 static int contention_reach(struct lull_contention *contention, uint32_t job)

@@ -9,10 +9,10 @@
 
 #include "base/array.h"
 
-/* A duty that changes by at most this is not passed on to those who share its links. */
+/* A change of a duty by at most this is not propagated to the jobs that share its links. */
 static const double DUTY_STEP = 1e-10;
 
-/* ---- who is where ------------------------------------------------------------------------- */
+/* ---- places of jobs ----------------------------------------------------------------------- */
 
 static uint32_t rack_link(const struct lull_contention *contention, uint32_t node)
 {
@@ -188,8 +188,8 @@ void lull_contention_settle(struct lull_contention *contention)
 
 /* ---- the storage ----------------------------------------------------------------------------- */
 
-/* What a GPU of the job wants to read at the pace of its links; above 0, so that parts of it are
- * defined. */
+/* Read rate that a GPU of the job needs at the pace of its
+ * links; above 0, so that shares of it are defined. */
 static double wanted_mb_s(const struct lull_contention_member *member)
 {
     return fmax(member->read_mb_s / member->gpus * member->link_pace, 1e-12);

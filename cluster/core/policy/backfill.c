@@ -39,8 +39,8 @@ struct lull_backfill {
     struct lull_backfill_pool *pools;
     uint32_t *dirty;
     uint32_t dirty_count;
-    /* Of the nodes with a reservation: GPUs free from its start on, without those reserved and
-       those of jobs that run longer; the copy has what of that is free now. */
+    /* Of the nodes with a reservation: GPUs free from its start on, without reserved ones and those
+       of jobs that run longer; the copy has those of them that are free now. */
     uint32_t *later;
     struct lull_cluster_state *copy; /* to try placements on */
     struct lull_cluster_share *shares;
@@ -131,7 +131,7 @@ static int backfill_arrive(struct lull_cluster_policy *handle, uint32_t job, int
                              lull_job_ledger_need_ns(&policy->ledger, job, point)) < 0)
             return -ENOMEM;
     }
-    /* A reservation that was made counted on GPUs that are gone now. */
+    /* An existing reservation relied on GPUs that are no longer available. */
     if (policy->ledger.records[job].stamp > 1)
         pool->reserved = LULL_WAITING_NONE;
     backfill_touch(policy, asked->pool);
@@ -413,7 +413,8 @@ static bool backfill_fill(struct lull_backfill *policy, const struct lull_cluste
         return false;
     find_filler(policy, state, pool_number, best, now_ns, decision->shares, &count);
     point = backfill_point_of(policy, job, best->type);
-    /* One that ends later than the reservation begins takes what it left over. */
+    /* A job that ends after the begin of the reservation uses the GPUs that the reservation does
+     * not need. */
     if (pool->start_ns != LULL_CLUSTER_NEVER && pool->type == best->type &&
         now_ns + lull_job_ledger_need_ns(&policy->ledger, job, point) > pool->start_ns)
         for (size_t i = 0; i < count; i++)
@@ -435,8 +436,8 @@ static uint32_t find_head(const struct lull_backfill_pool *pool)
     return head;
 }
 
-/* Makes a reservation for the first job of a pool again where it has none any more, or where its
- * time has come and it still does not fit, since another job ran longer than expected. */
+/* Makes a new reservation for the first job of a pool if it no longer has one, or if
+ * it does not fit at its reserved time because another job ran longer than expected. */
 static bool backfill_decide_in_pool(struct lull_backfill *policy,
                                     const struct lull_cluster_state *state, uint32_t pool_number,
                                     int64_t now_ns, struct lull_cluster_decision *decision)

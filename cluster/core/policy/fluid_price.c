@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* How the search for prices steps, how long what was seen counts, and when prices are computed
- * again. All of it was tuned with cluster/bench/bench_pd_rats.c, on other seeds than those that its
- * tests draw. */
+/* The steps of the search for prices, the time for which past
+ * jobs count, and when prices are computed again. All of it was tuned with
+ * cluster/bench/bench_pd_rats.c, on other seeds than those that its tests draw. */
 enum {
     STEPS = 32,
     ROUNDS = 2,
@@ -162,8 +162,9 @@ static double most_price(const struct lull_fluid_price *price)
     return most;
 }
 
-/* Steps along the dual's subgradient, what there is less what is requested. Steps are in parts of
- * the highest price and shrink. */
+/* Steps along the dual's subgradient, the available less the
+ * requested GPUs. Steps are relative to the highest price and
+ * shrink. */
 static void fluid_price_descend(struct lull_fluid_price *price, const double *shares, double span_s,
                                 double most)
 {
@@ -192,9 +193,9 @@ static void price_all(struct lull_fluid_price *price, int64_t now_ns, double win
 
     for (size_t i = 0; i < fluid_price_count(price); i++)
         shares[i] = fluid_price_share(price, i, now_ns, window_ns);
-    /* The search begins at 0, not at the last prices, so that prices follow from what was seen
-       alone and not from how often they were requested; then one round is too few where there are
-       several types of GPU (by up to 5 % of what is gained, and more than two gain nothing). */
+    /* The search begins at 0, not at the last prices, so that prices depend only on the jobs seen,
+       not on how often prices were requested. With several types of GPU one round is then too few
+       (up to 5 % of the gain is lost); more than two bring no further gain. */
     for (uint32_t type = 0; type < price->type_count; type++)
         price->prices[type] = 0.0;
     for (int i = 0; i < ROUNDS; i++)

@@ -76,7 +76,7 @@ static uint32_t hdf_class_of(const struct lull_cluster_job *job,
     return (uint32_t)fmin(octaves * 8.0, CLASSES - 1);
 }
 
-/* What a job adds to the sum of all costs if it goes to its operating point's type. */
+/* The increase of the total cost if a job is assigned to its operating point's type. */
 static double added_cost(const struct hdf *hdf, double rho_w, const struct lull_cluster_job *job,
                          const struct lull_cluster_point *point,
                          const struct lull_queue_stats *queue)

@@ -9,7 +9,7 @@
 
 struct ordered_queue {
     struct lull_heap waiting;
-    bool has_changed; /* something may fit that did not when the queue was last looked at */
+    bool has_changed; /* a job may fit that did not fit when the queue was last examined */
 };
 
 struct lull_ordered {

@@ -218,7 +218,8 @@ static void rats_reserved_end(struct lull_cluster_policy *handle, uint32_t job, 
     pool->has_changed = true;
 }
 
-/* What runs takes room; that it came, and with which choices, is recalled. */
+/* Records a running job: it occupies GPUs, and its arrival and operating points are used for
+ * prices. */
 static int rats_reserved_adopt(struct lull_cluster_policy *handle, uint32_t job,
                                const struct lull_cluster_share *shares, size_t count,
                                int64_t now_ns)
@@ -231,7 +232,7 @@ static int rats_reserved_adopt(struct lull_cluster_policy *handle, uint32_t job,
     return rats_reserved_run(&policy->pools[asked->pool], job, &asked->points[0], now_ns);
 }
 
-/* Jobs that came lately are what prices are made of, whatever has become of them. */
+/* Recent jobs determine the prices, whatever their present state. */
 static int rats_reserved_recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
 {
     struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;

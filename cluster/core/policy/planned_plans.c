@@ -29,7 +29,7 @@ bool lull_planned_is_late(const struct lull_planned *policy, uint32_t job)
            policy->plans[job].end_ns > policy->ledger.jobs->all[job].deadline_ns;
 }
 
-/* Gives a job the plan that it once had, whose GPUs are free. It takes the shares. */
+/* Restores a job's earlier plan, whose GPUs are free. Takes over the shares. */
 static bool planned_plans_restore(struct lull_planned *policy, uint32_t job,
                                   const struct lull_planned_job *old)
 {

@@ -90,9 +90,9 @@ static double powerflow_cost(const struct lull_ranked *policy, uint32_t job, uin
     return sum_j;
 }
 
-/* Books a part of a job into the budget or out of it, and adapts lambda: it is the mean power of
- * all jobs in their first operating points, times e to what is left of the budget in parts of
- * PATIENCE jobs. */
+/* Charges a part of a job to the budget or refunds it, and adapts
+ * lambda: the mean power of all jobs in their first operating
+ * points, times exp(remaining budget / budget of PATIENCE jobs). */
 static void powerflow_charge(struct lull_ranked *policy, uint32_t job, uint32_t point,
                              double left_ratio, bool is_on)
 {

@@ -108,7 +108,8 @@ static int ranked_adopt(struct lull_cluster_policy *handle, uint32_t job,
     return 0;
 }
 
-/* What an adopted job takes was booked when it was started, which is recalled. */
+/* Charges a past job. A job that still runs is also adopted, and adoption does not charge it again.
+ */
 static int ranked_recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
@@ -136,8 +137,8 @@ static void ranked_begin(struct lull_cluster_policy *handle, uint32_t job, uint3
     ranked_charge(policy, job, true);
 }
 
-/* Among those that may be preempted it stays where it was: who shares with it is as slow, for the
- * most part, and paces change all the time. */
+/* Its place among the preemptible jobs is unchanged: jobs that
+ * share with it are mostly as slow, and paces change very often. */
 static void ranked_pace(struct lull_cluster_policy *handle, uint32_t job, double pace,
                         int64_t end_ns, int64_t now_ns)
 {
@@ -242,8 +243,8 @@ static struct lull_ranked_shape *first_shape(const struct lull_ranked *policy, u
     return best;
 }
 
-/* Returns whether jobs take fewer GPUs than they want rather than wait: not where many wait, since
-   those that run will soon leave some. */
+/* Returns whether jobs take fewer GPUs than they request instead of waiting.
+   They wait if many jobs wait, because running ones will soon release GPUs. */
 static bool takes_fewer(const struct lull_ranked *policy, uint32_t pool, uint32_t type)
 {
     const struct lull_queue_stats *queue =
@@ -300,8 +301,8 @@ static bool ranked_reclock(struct lull_ranked *policy, size_t group, int64_t now
     return true;
 }
 
-/* A policy that resizes jobs tries all shapes with the GPUs that they want before it gives any job
- * fewer or more. */
+/* A policy that resizes jobs tries all shapes with the
+ * requested GPUs before it gives any job fewer or more. */
 static bool ranked_decide_in_pool(struct lull_ranked *policy,
                                   const struct lull_cluster_state *state, uint32_t pool,
                                   int64_t now_ns, struct lull_cluster_decision *decision)

@@ -141,7 +141,7 @@ bool lull_ranked_next_clock(struct lull_ranked *policy, size_t at, int64_t now_n
         const uint32_t point = lull_ranked_cheapest(
             policy, job, old, policy->ledger.jobs->all[job].points[old].gpus, 0, now_ns);
 
-        /* What was decided at this very time may not have come about (power_cap.h). */
+        /* A decision at this same time may not have been executed (power_cap.h). */
         if (point == old || policy->ledger.records[job].since_ns == now_ns)
             continue;
         *job_out = job;

@@ -76,7 +76,7 @@ static void ranked_preempt_assign(struct lull_ranked *policy, uint32_t job)
                            policy->ledger.records[job].share_count);
 }
 
-/* A job that has just begun ranks before whatever comes later at the same time; and its start
+/* A job that has just begun ranks before jobs that arrive later at the same time; and its start
  * may not have happened, because a rule around the policy can reject it (power_cap.h). */
 static bool has_just_begun(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {

@@ -8,7 +8,7 @@
 #include "cluster/core/model/placement.h"
 #include "cluster/core/policy/ranked_state.h"
 
-/* A running job gets more GPUs only if it gains this many times what beginning again costs. */
+/* A running job gets more GPUs only if its gain is this many times the cost of the restart. */
 static const double CLEARLY = 2.0;
 
 static const struct lull_cluster_point *ranked_resize_point_of(const struct lull_ranked *policy,
@@ -47,7 +47,7 @@ static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t p
            (left_ratio * (double)wide->time_ns * (wide->gpus - old->gpus));
 }
 
-/* Places a running job on more GPUs, as if it had given its own back. Returns how many shares; 0:
+/* Places a running job on more GPUs, as if its own had been released. Returns how many shares; 0:
  * it does not fit. */
 static size_t place_wider(struct lull_ranked *policy, uint32_t job, uint32_t gpus,
                           struct lull_cluster_share *shares_out)

@@ -9,15 +9,15 @@
 #include "base/minmax.h"
 #include "cluster/core/model/timeline_search.h"
 
-/* Near prices to try, in what the jobs that wait would pay on average for a GPU-second. These and
- * the numbers below were tuned with cluster/bench/bench_pd_rats.c, on other seeds than its tests
- * draw. */
+/* Near prices to try, in units of the mean price that waiting jobs would pay for a GPU-second.
+ * These and the numbers below were tuned with cluster/bench/bench_pd_rats.c, on other seeds than
+ * its tests draw. */
 static const double near_ratios[] = {0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0, 1.25, 1.6};
 
 enum {
     NEAR_COUNT = sizeof(near_ratios) / sizeof(near_ratios[0]),
     MAX_ORDERS = 100, /* more hardly help */
-    MIN_TRIED = 8,    /* jobs that are placed whatever it takes */
+    MIN_TRIED = 8,    /* jobs that are placed at any number of steps */
 };
 
 /* How far random orders stray from the best: the deviation of the logarithm of a key. */
@@ -48,7 +48,7 @@ struct reserved_room {
     struct lull_timeline_search searches[MAX_SEARCHES];
     uint32_t count;
     int64_t start_ns;  /* the start found last, mostly that of the next point too, */
-    double near_ratio; /* and how much of the near price is left there */
+    double near_ratio; /* and the share of the near price at that time */
 };
 
 struct lull_reserver {
@@ -202,7 +202,7 @@ static int64_t first_fit(const struct lull_reserver *reserver,
     return search->start_ns;
 }
 
-/* How much of the near price is left at start_ns. */
+/* The share of the near price at start_ns. */
 static double near_ratio(const struct lull_reservation_room *room, int64_t start_ns,
                          struct reserved_room *found)
 {
@@ -301,8 +301,8 @@ static void reserver_keep_best(struct lull_reserver *reserver)
 
 /* ---- the search --------------------------------------------------------------------------- */
 
-/* What the jobs would pay for a GPU-second on average. Those that have to run: what it costs them
- * all to wait for one. */
+/* The mean price that the jobs would pay for a GPU-second. For jobs
+ * that have to run: the cost for all of them of waiting for one. */
 static double typical_j(const struct lull_reservation_room *room,
                         const struct lull_reservation *plan, size_t count)
 {
@@ -326,8 +326,8 @@ static double typical_j(const struct lull_reservation_room *room,
     return free > 0 ? gain_j / (double)free : room->second_j * weight / gpus;
 }
 
-/* Near prices; the best plan is kept, and the best near price is left. Of one job alone no price
- * changes the score. */
+/* Tries near prices; keeps the best plan and the best near
+ * price. With a single job no price changes the score. */
 static int search_prices(struct lull_reserver *reserver, const struct lull_reservation_room *room,
                          size_t count, double typical, double *best_j_out)
 {
@@ -373,7 +373,7 @@ static int search_orders(struct lull_reserver *reserver, const struct lull_reser
     return 0;
 }
 
-/* How many looks at reserved steps it takes to place the first `count` jobs once. */
+/* The number of reserved steps examined to place the first `count` jobs once. */
 static double pass_steps(const struct lull_reserver *reserver,
                          const struct lull_reservation_room *room, size_t count)
 {

@@ -26,7 +26,7 @@ struct lull_node_power {
     struct idle_group *groups; /* [pool][type] */
     uint32_t *changed;         /* groups to look at */
     uint32_t changed_count;
-    uint8_t *waits;         /* [job]: counted in what groups want */
+    uint8_t *waits;         /* [job]: counted in the demand of groups */
     uint8_t *power;         /* [node]: enum lull_cluster_power, as counted here */
     int64_t *idle_since_ns; /* [node]; LULL_CLUSTER_NEVER: it is not idle */
     struct lull_heap timers;

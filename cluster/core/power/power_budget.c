@@ -313,7 +313,7 @@ int64_t lull_power_budget_when(const struct lull_power_budget *budget, double mo
     return when_ns;
 }
 
-/* ---- what could ever run ------------------------------------------------------------------- */
+/* ---- feasible operating points ------------------------------------------------------------- */
 
 /* Returns whether an operating point stays under the caps where nothing else runs. */
 static bool could_stay_under(const struct lull_power_budget *budget, uint32_t job, uint32_t point)

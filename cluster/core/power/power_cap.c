@@ -26,7 +26,7 @@ struct lull_power_capped {
     size_t hopeless_count;
 };
 
-/* ---- jobs that come and go ---------------------------------------------------------------- */
+/* ---- begin and end of jobs ---------------------------------------------------------------- */
 
 static int power_cap_arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {

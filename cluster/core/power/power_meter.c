@@ -11,7 +11,7 @@
 
 #define J_PER_KWH 3.6e6
 
-/* A sum that does not lose what is small (Neumaier 1974): millions of stretches are added up. */
+/* A compensated sum (Neumaier 1974), because millions of small terms are added up. */
 struct power_meter_sum {
     double high;
     double low;
@@ -94,7 +94,7 @@ static void charge_at_once(struct bill *bill, double j, int64_t now_ns)
     power_meter_add(&bill->sum, j * tariff->value[bill->at]);
 }
 
-/* Charges what all parts drew since the last call. */
+/* Charges the energy of all parts since the last call. */
 static void power_meter_advance(struct lull_power_meter *meter, int64_t now_ns)
 {
     assert(now_ns >= meter->now_ns);

@@ -137,7 +137,7 @@ void lull_power_budget_reserve(struct lull_power_budget *budget, uint32_t job, i
     budget->head_ns = lull_power_budget_when(budget, budget->min_w[job], now_ns, &budget->spare_w);
 }
 
-/* ---- where and in which operating point ------------------------------------------------- */
+/* ---- placement and operating point ------------------------------------------------------- */
 
 /* The first node from a number on that has exactly free_gpus free GPUs and may draw more_w more;
  * UINT32_MAX: there is none. */

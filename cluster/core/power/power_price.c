@@ -12,7 +12,7 @@ static void power_price_add(struct lull_power_use *sum, const struct lull_power_
     sum->watts_s += factor * more->watts_s;
 }
 
-/* The clock that is best where watts cost nothing. */
+/* The best clock if watts are free. */
 static uint32_t first_clock(const struct lull_power_use *clocks, uint32_t count)
 {
     uint32_t best = 0;
@@ -76,7 +76,7 @@ void lull_power_price_remove(struct lull_power_price *price, const struct lull_p
 {
     assert(price->count > 0);
     power_price_change(price, clocks, count, -1.0);
-    /* What rounding has left behind goes with the last. */
+    /* Removing the last job also removes rounding errors. */
     if (--price->count == 0)
         memset(price, 0, sizeof(*price));
 }

@@ -142,7 +142,8 @@ static void push_next(struct share *share, uint32_t claimant)
         power_share_push(share, best);
 }
 
-/* Goes as far towards a level as there is room. Rooms only shrink, so who is stopped stays there.
+/* Moves towards a level as far as there is room. Room only shrinks, so a claimant that is stopped
+ * stays at its level.
  */
 static bool power_share_advance(struct share *share, const struct share_step *step)
 {

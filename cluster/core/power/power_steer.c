@@ -41,7 +41,7 @@ struct lull_power_steer {
 /* What one round works on. */
 struct steer_round {
     const struct lull_steer_update *update;
-    struct lull_power_group *groups; /* with what is aimed at */
+    struct lull_power_group *groups; /* with the targets */
     uint32_t group_count;
     uint32_t job_count;
     struct lull_power_claimant *claimants; /* [job] */
@@ -279,8 +279,8 @@ static bool is_worth_it(const struct lull_power_steer *steer, const struct steer
 
 /* --- power limits --- */
 
-/* Finds what power limits have to take, of each group: what its GPUs draw at their levels beyond
- * its cap, from those GPUs that may give it. */
+/* Finds the reduction by power limits in each group: the power of its
+ * GPUs at their levels above its cap, from the GPUs that may be limited. */
 static void sum_limits(const struct lull_power_steer *steer, const struct lull_steered_job *jobs,
                        struct steer_round *round)
 {
@@ -319,8 +319,7 @@ static double power_steer_limit_of(const struct steered *gpu, const struct steer
     return part * can_give_w > 0.0 ? w - part * can_give_w : 0.0;
 }
 
-/* Orders power limits where they are needed; returns by how much a cap is exceeded in spite of
- * them. */
+/* Orders power limits where needed; returns the remaining excess over a cap. */
 static double order_limits(struct lull_power_steer *steer, const struct lull_steered_job *jobs,
                            struct steer_round *round)
 {

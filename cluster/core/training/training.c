@@ -129,7 +129,7 @@ static struct training_work products_work(const struct lull_training_setup *job)
                         training_product(rows, (double)model->feed_forward / job->tensor, hidden));
 }
 
-/* What is between the products: two norms read and write the activations, two residuals with bias
+/* The work between the products: two norms read and write the activations, two residuals with bias
  * and dropout read two and write two, the activation function reads what the first product of the
  * feed-forward part made and writes what the second reads. */
 static struct training_work between_work(const struct lull_training_setup *job)
@@ -266,8 +266,9 @@ static double all_reduce_s(const struct path *path, double bytes)
     return 2.0 * fmin(gather_s(path, bytes), 1e-9 * tree_ns);
 }
 
-/* What a layer's tensor parallel collectives take: two forward, two backward and those that are
- * computed again; sequence parallelism gathers its input once more in each half of the backward. */
+/* The time of a layer's tensor parallel collectives: two
+ * forward, two backward and those of a recomputation; sequence parallelism gathers its input once
+ * more in each half of the backward. */
 static void tensor_s(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
                      double *forward_s, double *backward_s)
 {
@@ -416,7 +417,7 @@ static void training_fill(const struct lull_training_setup *job,
                      parallel->microbatches / (double)job->pipeline);
 }
 
-/* Copies of the model; 0: the GPUs do not divide by what a copy takes. */
+/* Copies of the model; 0: the number of GPUs is not a multiple of that of a copy. */
 static uint32_t count_copies(const struct lull_training_setup *job)
 {
     const uint32_t copies = job->gpus / job->tensor / job->context / job->pipeline;

@@ -12,11 +12,11 @@
 /*
  * Peaks and memory_bytes_s are of data sheets. memory_ratio, attention_ratio and kernel_s of A100
  * and H100 are rounded from a search for the least scatter of matrix_ratio over the calibrated
- * anchors of megatron-2022 and llm-foundry (0.66, 0.47 and 0.39; kernel_s went to its bound of 8
- * us, and stays at what small kernels take); those of the others are guesses. Links within a node
+ * anchors of megatron-2022 and llm-foundry (0.66, 0.47 and 0.39; kernel_s reached its bound of 8 us
+ * and is set to the time of small kernels); those of the others are guesses. Links within a node
  * are the bus bandwidths of data/gpu_models.json (the B200's is a guess), between nodes 90 % of
- * each GPU's port of 200 or 400 Gbit/s; latencies of a step are nominal. node_w is what one 8xH100
- * node of MLPerf v4.0's power runs draws beside its GPUs in Llama-2 LoRA.
+ * each GPU's port of 200 or 400 Gbit/s; latencies of a step are nominal. node_w is the power
+ * without GPUs of one 8xH100 node of MLPerf v4.0's power runs in Llama-2 LoRA.
  */
 const struct lull_training_gpu lull_training_gpus[] = {
     {.name = "A100-SXM4-80GB",
@@ -62,7 +62,7 @@ const struct lull_training_gpu lull_training_gpus[] = {
 };
 const uint32_t lull_training_gpu_count = sizeof(lull_training_gpus) / sizeof(lull_training_gpus[0]);
 
-/* Of tools/calibrate-training. gap_s is what lies outside the step's timer in the GPT-3 run of
+/* Of tools/calibrate-training. gap_s is the time outside the step's timer in the GPT-3 run of
  * MLPerf v4.0, for steps that were derived from throughput. */
 const struct lull_training_software lull_training_softwares[] = {
     {"megatron-2022", 0.858, 0.0, "Korthikanti et al., MLSys'23, table 5: 22B and 175B"},
@@ -108,7 +108,7 @@ const struct lull_training_software *lull_training_software_find(const char *nam
 }
 
 /* Of tools/calibrate-training on data/training_anchors.json: |log(predicted / measured)| of the
- * anchors whose use is "interval", of which no constant knows, rising. */
+ * anchors whose use is "interval", which no constant uses; ascending. */
 static const double log_errors[] = {
     0.0047, 0.0098, 0.0152, 0.0216, 0.0242, 0.0266, 0.0302, 0.0317, 0.0361, 0.0417,
     0.0427, 0.0529, 0.0559, 0.0573, 0.0587, 0.0595, 0.0609, 0.0612, 0.0704, 0.0785,

@@ -46,8 +46,8 @@ static void step_power_fill_fine(const struct lull_job_graph *graph, uint32_t de
     }
 }
 
-/* What a GPU draws in a part, mean over the devices. In a part, transfers are taken to run beside
- * computation as much as they can. */
+/* The power of a GPU in a part, mean over the devices. Within a part,
+ * transfers are assumed to overlap with computation as much as possible. */
 static double part_w(const struct power_fine *fine, uint32_t devices,
                      const struct lull_job_tempo *tempo, uint32_t part)
 {

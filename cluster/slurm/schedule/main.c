@@ -187,8 +187,8 @@ static void print_reported(const json_t *reported)
     fflush(stdout);
 }
 
-/* Takes over the tariff where its file is another one. Errors: those of lull_tariff_read; the one
- * before counts on. */
+/* Replaces the tariff if its file has changed. Errors: those of
+ * lull_tariff_read; the previous tariff stays in force. */
 static int load_tariff(struct schedule_work *work, bool *is_new_out, struct lull_error *err)
 {
     const bool is_price = work->options->price != NULL;
@@ -252,7 +252,7 @@ static void remember_all(struct schedule_work *work)
                  work->policy.name);
 }
 
-/* Reads the queue for the first time, and what was decided before: the journal is named after
+/* Reads the queue for the first time, and the earlier decisions: the journal is named after
  * the partition, which may have to be read from Slurm. */
 static int scheduler_read_first(struct schedule_work *work, const struct lull_queue **queue_out,
                                 struct lull_error *err)
@@ -308,7 +308,7 @@ static int scheduler_run_once(struct schedule_work *work, struct lull_error *err
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
-/* Waits for the next look; true: a signal to end has come instead. */
+/* Waits for the next round; true: a signal to end has arrived instead. */
 static bool scheduler_is_stopped(const sigset_t *signals, int64_t interval_ns)
 {
     const struct timespec pause = lull_timespec_from_ns(interval_ns);

@@ -88,7 +88,7 @@ static json_t *nodes_document(const struct lull_queue *queue,
     return list;
 }
 
-/* Says what of the figures is not known, and why; NULL: all is. */
+/* Returns which figures are unknown, and why; NULL: all are known. */
 static const char *why_null(const struct lull_queue *queue, const struct lull_schedule *schedule,
                             uint32_t job)
 {

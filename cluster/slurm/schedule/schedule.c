@@ -71,7 +71,7 @@ static int slurm_schedule_adopt(struct lull_schedule *schedule, uint32_t at)
                                       own->share_count, schedule->now_ns);
 }
 
-/* GPUs beyond those of the jobs that are known are given to others, and nodes may be away. */
+/* Other jobs may use GPUs beyond those of the known jobs, and nodes may be unavailable. */
 static void slurm_schedule_set_nodes(struct lull_schedule *schedule)
 {
     for (uint32_t i = 0; i < schedule->cluster.node_count; i++) {

@@ -9,13 +9,13 @@
 
 #define SECOND_NS INT64_C(1000000000)
 
-/* How long a job without any limit is taken to be, and how much longer one runs that should have
- * ended. */
+/* The assumed length of a job without any limit, and the
+ * assumed remaining time of one that should have ended. */
 static const int64_t endless_s = INT64_C(30) * 86400;
 static const int64_t overdue_s = 60;
 
-/* A job is kept for cheaper power where that saves more than this part, and leaves its deadline a
- * tenth of its length and some minutes, in which GPUs have to become free. */
+/* A job is delayed for cheaper power if that saves more than this share. A tenth of its
+ * length and some minutes must remain before its deadline, so that GPUs can become free. */
 static const double min_saving_ratio = 0.02;
 static const double spare_ratio = 0.1;
 static const int64_t spare_s = 300;
@@ -290,8 +290,8 @@ static void scheduled_job_add(struct lull_schedule *schedule, uint32_t at, uint3
     schedule->job_of[number] = at;
 }
 
-/* Returns whether a waiting job is kept for cheaper power; its points are the last `count`. One
- * that was placed in vain before is not. */
+/* Returns whether a waiting job is delayed for cheaper power; its points are the
+ * last `count`. A job that was placed before without beginning is not delayed. */
 static bool is_shifted(struct lull_schedule *schedule, uint32_t at, uint32_t count)
 {
     const struct lull_queue_job *const job = &schedule->queue->jobs[at];

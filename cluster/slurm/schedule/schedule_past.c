@@ -24,7 +24,7 @@ void lull_schedule_bound_past(struct lull_schedule *schedule)
         schedule->past_next++;
 }
 
-/* Appends the points whose type of GPU is still there. Returns the number of the chosen one, or
+/* Appends the points whose type of GPU still exists. Returns the number of the chosen one, or
  * LULL_SCHEDULE_NONE: it is not among them. */
 static uint32_t schedule_past_take_points(struct lull_schedule *schedule,
                                           const struct lull_past_job *job, uint32_t *count_out)

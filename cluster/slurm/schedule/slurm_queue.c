@@ -60,7 +60,7 @@ int lull_slurm_fail(struct lull_error *err, const char *what)
                           slurm_strerror(code));
 }
 
-/* Returns what came of a request: 1, there is an answer; 0, nothing has changed; or an error. */
+/* Returns the result of a request: 1, there is a response; 0, nothing has changed; or an error. */
 static int slurm_queue_check_outcome(int code, const char *what, struct lull_error *err)
 {
     if (code == SLURM_SUCCESS)

@@ -113,7 +113,7 @@ static void shared_gpu_fini(struct lull_shared_cluster *shared)
     free(shared->running.jobs);
 }
 
-/* ---- what is left ---------------------------------------------------------------------------- */
+/* ---- remaining work -------------------------------------------------------------------------- */
 
 static uint32_t part_ms(const struct lull_shared_job_state *job, enum lull_shared_part part)
 {

@@ -55,7 +55,7 @@ static void transfer_move(struct lull_shared_job_state *job, int64_t now_ms)
     job->moved_mb += (double)(now_ms - job->moved_at_ms) * job->speed_mb;
 }
 
-/* What a running transfer still has to move. The released code counts as moved what it requests. */
+/* The remaining data of a running transfer. The released code counts requested data as moved. */
 static double rest_mb(const struct lull_shared_cluster *shared, struct lull_shared_job_state *job,
                       int64_t now_ms)
 {
@@ -112,7 +112,8 @@ static bool may_transfer(const struct lull_shared_job_state *job)
     return !job->is_done && job->node_count > 1 && job->waiting == job->asked->workers;
 }
 
-/* Lists the jobs that want to transfer by what is left of them, and equal ones as they run. */
+/* Lists the jobs that need a transfer by their remaining work, equal ones in their running order.
+ */
 static uint32_t transfer_list_candidates(struct lull_shared_cluster *shared, uint32_t *candidates,
                                          int64_t now_ms)
 {

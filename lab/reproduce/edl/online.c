@@ -83,7 +83,7 @@ static int edl_online_turn_off(struct edl_cluster *cluster, uint32_t number, int
     return lull_heap_add(&cluster->off, number, number);
 }
 
-/* Executes what happens up to this slot, before tasks arrive in it. */
+/* Executes the events up to this slot, before tasks arrive in it. */
 static int edl_online_proceed(struct edl_cluster *cluster, int64_t slot)
 {
     struct lull_heap_entry entry;

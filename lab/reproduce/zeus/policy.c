@@ -38,7 +38,7 @@ void lull_zeus_config_default(struct lull_zeus_config *config, bool is_published
         config->batch.window = 0;
 }
 
-/* The arm to use where none is to be explored. */
+/* The arm to use when none is explored. */
 static uint32_t zeus_policy_fallback(const struct lull_batch *batch)
 {
     const int cheapest = lull_batch_cheapest_arm(batch);

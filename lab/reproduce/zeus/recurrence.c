@@ -237,7 +237,7 @@ int lull_recurrence_play(const struct lull_recurrence_series *series,
     return rc;
 }
 
-/* ---- what a recurring job could save at most ------------------------------------------------- */
+/* ---- largest possible saving of a recurring job ---------------------------------------------- */
 
 /* The mean over the repetitions that reach the target in time. NAN: none does. */
 static double mean_epochs(const struct lull_batch_trace_size *size, uint32_t max_epochs)

@@ -58,7 +58,7 @@ suite_text_refuse(const struct suite_reader *reader, const char *format, ...)
 
 /* ---- words ---- */
 
-/* Takes what stands before the next separator from *rest, which becomes NULL with the last. */
+/* Takes the text before the next separator from *rest, which becomes NULL with the last part. */
 static char *suite_text_take_part(char **rest, char separator)
 {
     char *const part = *rest;
@@ -97,7 +97,7 @@ static bool suite_text_is_identifier(const char *text)
     return *text == '\0';
 }
 
-/* Names of kernels and files: what may stand in a table without quotes, and in a folder. */
+/* Characters of names of kernels and files: valid in a table without quotes, and in a folder. */
 static bool suite_text_is_plain(const char *text)
 {
     const size_t length = strlen(text);

@@ -83,7 +83,7 @@ static bool is_header(const char *name)
     return length > 4 && strcmp(name + length - 4, ".cuh") == 0;
 }
 
-/* A header of the folder takes the place of a built-in one with its name. */
+/* A header of the folder replaces a built-in one of the same name. */
 static int add_header(struct lull_suite_files *files, const struct lull_suite_file *file,
                       struct lull_error *err)
 {

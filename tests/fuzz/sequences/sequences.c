@@ -200,7 +200,7 @@ static enum users_user user_of(const struct client *client)
     return (enum users_user)(client - clients);
 }
 
-/* A client has learned nothing that its user must not have. */
+/* Checks that a client has received no information that its user may not have. */
 static void check_answer(const struct client *client)
 {
     static const uint32_t types_of_operators =

@@ -165,7 +165,7 @@ static bool is_served(const struct world *world, int64_t call_ns)
     return true;
 }
 
-/* Random plans, made deliverable: no faster clock is lost, none is lowered, and all is served. */
+/* Random plans, made deliverable: no clock becomes lower, and all calls are served in time. */
 static void test_what_a_plan_asks_for_is_served(void **state)
 {
     static struct world world;
