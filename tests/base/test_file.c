@@ -94,7 +94,7 @@ static void test_directories_are_made_with_their_parents(void **state)
     rmdir(directory);
 }
 
-/* What is no file is written to and stays what it is: root's /dev/null, a pipe. */
+/* A path that is not a regular file is written to and not replaced: root's /dev/null, a pipe. */
 static void test_a_pipe_is_written_to_and_not_replaced(void **state)
 {
     char directory[] = "/tmp/lull-XXXXXX";
@@ -122,7 +122,7 @@ static void test_a_pipe_is_written_to_and_not_replaced(void **state)
     rmdir(directory);
 }
 
-/* F56: what others have put instead of a file is not waited for. */
+/* F56: a special file that another user has put in place of a file does not block. */
 static void test_what_is_no_file_is_not_waited_for(void **state)
 {
     char directory[] = "/tmp/lull-XXXXXX";

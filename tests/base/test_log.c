@@ -40,7 +40,7 @@ static void say_much(void)
         lull_log(LULL_LOG_INFO, "lulld", "message %d of many that nobody reads", i);
 }
 
-/* Reads what is there, and returns how many lines that is. */
+/* Reads the available text, and returns its number of lines. */
 static uint32_t read_lines(int fd, char *text, size_t size)
 {
     uint32_t lines = 0;

@@ -51,7 +51,7 @@ static void test_savings_run_out_and_come_back(void **state)
     assert_int_equal(lull_switch_budget_from_ns(&budget), now_ns + MS(51));
 }
 
-/* Whoever lowers as soon as he may: never more than the bucket and what has flowed into it. */
+/* A client that lowers as soon as it may: never more than the bucket and its refill. */
 static void test_the_rate_is_bounded(void **state)
 {
     (void)state;

@@ -130,7 +130,7 @@ static double run_piece(int64_t length_ns, struct piece *piece)
     return end_j - begin_j;
 }
 
-/* What the search came to. */
+/* The result of the search. */
 struct outcome {
     uint32_t found;
     uint32_t measured;

@@ -258,8 +258,8 @@ static void test_a_queue_is_foreseen(void **state)
     }
 }
 
-/* Ranks that wait for nobody: all of the second one's time is computation, a seventh of the first
- * one's is. */
+/* Ranks that wait for no other rank: all of the second one's time is computation, a seventh of the
+ * first one's is. */
 static struct lull_play *new_recorded(uint32_t first, uint32_t ranks)
 {
     struct lull_play *play;
@@ -278,7 +278,7 @@ static struct lull_play *new_recorded(uint32_t first, uint32_t ranks)
     return play;
 }
 
-/* Where nothing is shared, two together do what each does alone, and neither loses more. */
+/* Without shared resources, two ranks together behave like each alone, and neither loses more. */
 static void test_ranks_that_wait_for_nobody_have_their_own_clocks(void **state)
 {
     const double tolerance = 0.05;

@@ -86,7 +86,7 @@ static void take(struct lull_node *node, struct lull_devices *devices, uint32_t 
     lull_accounting_take(accounting, gpu, &sample);
 }
 
-/* Compares the books' energy of a GPU with what it has drawn, and prints a difference. */
+/* Compares the accounted energy of a GPU with the true one, and prints a difference. */
 static bool is_right(const struct fault *fault, const struct lull_accounting *accounting,
                      uint32_t gpu, double drawn_j)
 {

@@ -193,7 +193,7 @@ static void expect(const char *sentence)
     json_decref(object);
 }
 
-/* ---- what was saved ---------------------------------------------------------------------- */
+/* ---- savings ----------------------------------------------------------------------------- */
 
 static void saved_and_proven(void **state)
 {

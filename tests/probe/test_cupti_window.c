@@ -228,7 +228,7 @@ static void a_window_opens_and_closes_when_asked(void **state)
     check_window(fixture);
 }
 
-/* Nobody reads: runs fill half of the ring and no more, what is left out is counted. */
+/* Without a reader, runs fill half of the ring and no more, and dropped ones are counted. */
 static void a_reader_that_sleeps_loses_no_other_event(void **state)
 {
     struct fixture *fixture = *state;

@@ -55,7 +55,8 @@ static struct lull_simulation_outcome simulate(const double *compute_ms, uint32_
     return outcome;
 }
 
-/* By the measured part the quicker rank is periods ahead: that is neither time nor energy of it. */
+/* When the measured part begins, the faster rank is periods ahead; these periods count neither for
+ * time nor for energy. */
 static void test_each_rank_counts_as_if_alone(void **state)
 {
     const struct lull_simulation_outcome both = simulate(lengths_ms, RANKS);

@@ -60,7 +60,7 @@ static void test_layout_is_fixed(void **state)
     assert_int_equal(message.body.grant.max_mhz, 4);
 }
 
-/* F63: what is frozen is read and written in any version, and nothing else is. */
+/* F63: frozen messages are read and written in every version, others only in their own. */
 static void f63_frozen_messages_have_all_versions(void **state)
 {
     static const uint8_t hello[] = {'L', 'U', 'L', 'L', 9, 0, 1, 0, 6, 0, 0,

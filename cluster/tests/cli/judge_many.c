@@ -94,7 +94,7 @@ static void read_instance(const json_t *asked, struct drawn *drawn)
     }
 }
 
-/* What a run came to: energy, and the end of each job, null where there is none. */
+/* The result of a run: energy, and the end of each job, null if it has none. */
 static json_t *tell_run(const struct drawn *drawn, const struct lull_cluster_run *run)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
@@ -109,7 +109,7 @@ static json_t *tell_run(const struct drawn *drawn, const struct lull_cluster_run
     return json_pack("{s:f, s:o}", "run_j", run_j, "ends", ends);
 }
 
-/* Adds what is proven of the run, or why not. */
+/* Adds the bound proven for the run, or the reason why there is none. */
 static void judge(const struct drawn *drawn, const struct lull_cluster_run *run, double slot_s,
                   json_t *reported)
 {

@@ -84,8 +84,9 @@ static void test_a_file_comes_changes_and_goes(void **state)
     free(file);
 }
 
-/* F22: what has begun and has no end holds whatever the wall clock is set to; what has an end ends
- * at that time. */
+/* F22: an event that has begun and has no end applies at any
+ * setting of the wall clock; an event with an end ends at that
+ * time. */
 static void test_a_clock_that_is_set_lifts_no_limit(void **state)
 {
     static const char *const texts[] = {

@@ -57,7 +57,7 @@ static void test_bound(void **state)
     lull_cluster_run_destroy(run);
 }
 
-/* ---- whatever happens to the cluster ------------------------------------------------------- */
+/* ---- with failures, caps and nodes that are off --------------------------------------------- */
 
 enum { CASES = 8, POLICIES = 7, SLOTS = 20 };
 

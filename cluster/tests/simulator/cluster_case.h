@@ -127,7 +127,7 @@ static inline void case_draw(struct cluster_case *it, uint64_t seed)
     case_failures(it, &random);
 }
 
-/* What all nodes on draw without a job. */
+/* The power of all nodes that are on, without jobs. */
 static inline double case_idle_w(const struct lull_cluster *cluster)
 {
     double sum_w = 0.0;

@@ -43,7 +43,7 @@ void lull_share_destroy(struct lull_share *share)
     free(share);
 }
 
-/* ---- what is found again ------------------------------------------------------------------- */
+/* ---- rates to be recomputed ---------------------------------------------------------------- */
 
 /* Reported rates are discarded with the first change. */
 void lull_share_begin_marks(struct lull_share *share)

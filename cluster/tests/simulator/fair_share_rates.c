@@ -3,7 +3,7 @@
 
 #include "fair_share_state.h"
 
-/* What a link lets through with flows of this sum of weights on it. */
+/* The throughput of a link with flows of this sum of weights. */
 static double capacity_mb_s(const struct lull_share_link *link, double flows)
 {
     if (flows <= 1.0)
@@ -11,7 +11,7 @@ static double capacity_mb_s(const struct lull_share_link *link, double flows)
     return flows / (flows / link->capacity_mb_s + (flows - 1.0) * link->penalty_s_per_mb);
 }
 
-/* ---- what is found again ------------------------------------------------------------------- */
+/* ---- rates to be recomputed ---------------------------------------------------------------- */
 
 static void mark_flow(struct lull_share *share, uint32_t number)
 {
@@ -83,7 +83,7 @@ static uint32_t find_first_full(const struct lull_share *share, double *rate_out
         const struct lull_share_link_state *link = &share->links[share->marked_links[i]];
         const double rate_mb_s = fmax(link->left_mb_s, 0.0) / link->open_weights;
 
-        /* What rounding leaves of the weights is no flow. */
+        /* A remainder of weights by rounding is not a flow. */
         if (link->open_weights <= 1e-9 * link->weights ||
             (first != UINT32_MAX && rate_mb_s >= *rate_out))
             continue;

@@ -31,7 +31,7 @@ static struct lull_cluster_run *run_case(struct cluster_case *it,
     return run;
 }
 
-/* ---- what must hold for every run ----------------------------------------------------------- */
+/* ---- invariants of every run ----------------------------------------------------------------- */
 
 static bool was_down(const struct cluster_case *it, const struct lull_cluster_stretch *stretch,
                      uint32_t node)
@@ -95,7 +95,7 @@ static void check_work(const struct cluster_case *it, const struct lull_cluster_
             if (all->all[i].job == job)
                 done_ratio += (double)(all->all[i].end_ns - all->all[i].begin_ns) /
                               (double)it->points[job][all->all[i].point].time_ns;
-        /* What a failure took, and beginning again after a preemption, come on top. */
+        /* The loss by failures and the time of restarts after preemptions are added. */
         holds(done_ratio >= 1.0 - 1e-8, seed);
         if (outcome->failures + outcome->preemptions == 0)
             holds(done_ratio <= 1.0 + 1e-8, seed);
@@ -164,7 +164,7 @@ static void check_energy(const struct cluster_case *it, const struct lull_cluste
     holds(fabs(run_j - stretch_j) <= 1e-9 * (run_j + 1.0), seed);
 }
 
-/* All nodes on: what is not busy is idle. */
+/* All nodes are on: a GPU that is not busy is idle. */
 static void check_idle(const struct cluster_case *it, const struct lull_cluster_run *run,
                        uint64_t seed)
 {
@@ -245,7 +245,7 @@ static void check_node_cap(const struct cluster_case *it, const struct lull_clus
         }
 }
 
-/* Turning on in no time is what the cap is not asked about. */
+/* The cap does not apply to turning on in no time. */
 static void check_cap(struct cluster_case *it, const struct lull_cluster_policy_ops *policy,
                       struct lull_cluster_conditions *conditions, uint64_t seed)
 {
@@ -381,7 +381,7 @@ static double ran_s(const struct lull_cluster_stretches *all, uint32_t job, uint
     return sum_s;
 }
 
-/* What sharing took, job by job, from what ran when and where; after a restart no job is slower. */
+/* The time lost by sharing, job by job, from the stretches; after a restart no job is slower. */
 static void check_shared(const struct cluster_case *it, const struct lull_cluster_run *run,
                          const struct lull_contention_rules *rules)
 {

@@ -181,7 +181,8 @@ static void test_shrinks_for_who_waits(void **state)
     assert_int_equal(end_s(0, 500.0), 3000 + 7 + 3015);
 }
 
-/* The slow clock, unless the deadline says otherwise; what no clock can meet is as any other. */
+/* The slow clock, unless the deadline requires another one; a job whose deadline no clock can meet
+ * is treated as without one. */
 static void test_clocks_and_deadlines(void **state)
 {
     struct lull_cluster_job *job;

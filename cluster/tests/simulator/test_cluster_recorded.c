@@ -134,7 +134,7 @@ static void describe(const struct lull_cluster_outcome *outcome, uint32_t first,
                                    outcome->shares[i].node - first, outcome->shares[i].gpus);
 }
 
-/* ---- what a run comes to -------------------------------------------------------------------- */
+/* ---- results of a run ---------------------------------------------------------------------- */
 
 struct sums {
     double completion_s; /* on average */

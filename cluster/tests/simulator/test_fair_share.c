@@ -89,8 +89,8 @@ static bool is_feasible(const struct net *net, const double *rates)
     return true;
 }
 
-/* The highest rate that all flows that are not fixed can have, by bisection; then who of them could
- * have more alone is not fixed yet. */
+/* The highest rate that all flows that are not fixed can have, by bisection. Those that could have
+ * a higher rate alone are not fixed yet. */
 static void fill_by_bisection(const struct net *net, double *rates)
 {
     bool is_fixed[FLOWS];
@@ -282,7 +282,7 @@ static void test_adadual(void **state)
     }
 }
 
-/* Flows that share no link with what changes are not touched. */
+/* Flows that share no link with a changed flow are not touched. */
 static void test_only_what_is_joined_changes(void **state)
 {
     const struct lull_share_link links[] = {{10.0, 0.0}, {20.0, 0.0}, {40.0, 0.0}};

@@ -87,7 +87,7 @@ static void check_class(const struct lull_device_curve *model, uint32_t job_clas
         assert_true(power_w > model->idle_w && power_w <= model->limit_default_w);
     }
     assert_true(points[count - 1].energy_j < points[0].energy_j);
-    /* What is lost by having 16 operating points instead of all clocks. */
+    /* The loss with 16 operating points instead of all clocks. */
     assert_true(find_excess(&offer.surface, gpus, points, count) <= 0.002);
 }
 

@@ -67,7 +67,7 @@ static void check(const char *name, uint32_t gpus, uint32_t stages, uint32_t dat
                   100.0 * pipelined.points.all[count - 1].time_ratio - 100.0,
                   100.0 * points[count - 1].energy_j / points[0].energy_j - 100.0);
     assert_true(2 * plans > count);
-    /* What would take over 30 years is not an operating point. */
+    /* A plan that takes over 30 years is not an operating point. */
     assert_int_equal(
         lull_job_points_make(&pipelined.points, LULL_CLUSTER_MAX_NS, 0, pipelined.gpus, points), 1);
 }

@@ -356,7 +356,7 @@ static void test_longest_paths(void **state)
 /* ---- operating points
  * -------------------------------------------------------------------------------- */
 
-/* A kernel alone is what its class is at that clock; the host alone costs no time at any. */
+/* A single kernel scales like its class at each clock; the time of the host alone is constant. */
 static void test_ends(void **state)
 {
     static const struct node kernel[] = {{COMPUTE, 0, 0, 1000, {-1}}};
@@ -493,7 +493,7 @@ static void test_stages(void **state)
 
     assert_true((double)plain.step_ns > min_ns - 100.0);
     assert_true((double)plain.step_ns < min_ns + 16.0 * 4000.0);
-    /* Two chunks of a stage: the bubble is halved, about. */
+    /* Two chunks of a stage: the bubble is about half as long. */
     snprintf(filled, sizeof(filled), text, 2, 8, 0);
     assert_true((double)make_text(filled, 16).step_ns < (double)plain.step_ns - 4e6);
     /* Micro-batches that stages do not divide are not interleaved. */
@@ -504,7 +504,7 @@ static void test_stages(void **state)
     assert_int_equal(make_text(filled, 16).step_ns, uneven_ns);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------- */
+/* ---- refused input ----------------------------------------------------------------------- */
 
 static void refused(const char *text, const char *said)
 {

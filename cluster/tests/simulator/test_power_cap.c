@@ -65,9 +65,10 @@ static void draw_crowd(uint64_t seed, int size)
 /* ---- the linear program --------------------------------------------------------------------- */
 
 /*
- * Its dual, by weights of watts against GPUs: what a job takes at least of a second of the whole
- * cluster. No schedule gets more than a second's worth done in a second, so the sum is a bound of
- * the makespan; the best weight's is the linear program's, to the step of the search.
+ * Its dual, by weights of watts against GPUs: the least share of a
+ * second of the whole cluster that a job needs. No schedule does more
+ * than a second's work in a second, so the sum is a bound of the
+ * makespan; the best weight's is the linear program's, to the step of the search.
  */
 struct dual {
     double weight;
@@ -118,7 +119,7 @@ static struct dual solve(const struct lull_power_cap *cap)
 
 struct result {
     double makespan_ratio; /* over the linear program's */
-    double rate_ratio;     /* of what it gets done, until fewer jobs wait than run */
+    double rate_ratio;     /* of its completed work, until fewer jobs wait than run */
 };
 
 /* When a job started, and ended; nothing is preempted here, or fails. */

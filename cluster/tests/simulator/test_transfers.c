@@ -27,7 +27,8 @@ static void run_out(struct lull_transfers *transfers, uint32_t count, double *en
     assert_true(isinf(lull_transfers_next_s(transfers)));
 }
 
-/* Sizes 1 to n on one link: the i-th ends when i parts of what is left to n - i + 1 are through. */
+/* Sizes 1 to n on one link: the i-th ends when i parts of the data left to n - i + 1 have been
+ * sent. */
 static void test_one_link(void **state)
 {
     enum { COUNT = 20 };

@@ -112,7 +112,7 @@ double lull_transfers_next_s(struct lull_transfers *transfers)
     return events->count > 0 ? time_of(events->entries[0].key) : INFINITY;
 }
 
-/* Rates that have changed since: what is left, and when it will be over. */
+/* After a change of rates: computes the remaining data and the end of each transfer. */
 static int follow(struct lull_transfers *transfers)
 {
     const uint32_t *flows = NULL;
@@ -180,8 +180,8 @@ int lull_transfers_advance(struct lull_transfers *transfers, double to_s)
 
 static int grow(struct lull_transfers *transfers)
 {
-    /* The flows of fair_share.h are never more than moving transfers, but may be numbered as far as
-     * they have ever been: so are transfers. */
+    /* There are never more flows of fair_share.h than moving transfers, but
+     * their numbers can reach the largest past number, like those of transfers. */
     const uint32_t room = 2 * transfers->room + 16;
     struct moving *const all = realloc(transfers->all, room * sizeof(*all));
     uint32_t *owner;

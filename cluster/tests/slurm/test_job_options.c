@@ -64,7 +64,7 @@ static void test_local_times(void **state)
     assert_int_equal(lull_job_options_parse_deadline("2027-01-15T08:00:07", now, &deadline), 0);
     assert_int_equal(deadline, now + 7);
     assert_int_equal(lull_job_options_parse_deadline("2020-01-01T00:00", now, &deadline), 0);
-    assert_true(deadline < now); /* what is over is for others to refuse */
+    assert_true(deadline < now); /* times in the past are refused elsewhere */
 }
 
 static void test_what_is_no_deadline(void **state)

@@ -91,7 +91,7 @@ static void make(struct system *system, struct lull_random *random, bool is_know
     }
 }
 
-/* What the batch system shows at a time: jobs that have come and are not over. */
+/* The queue as reported by the batch system at a time: jobs that have arrived and not ended. */
 static struct lull_queue look(const struct system *system, int64_t now_s,
                               struct lull_queue_job shown[JOBS], uint32_t original[JOBS],
                               struct lull_queue_node nodes[NODES])
@@ -302,7 +302,7 @@ static void it_starts_jobs_when_the_simulator_does(void **state)
 /* ---- policies that learn or make plans --------------------------------------------------------
  */
 
-/* What a run came to, of all jobs together. */
+/* The result of a run, over all jobs. */
 struct sums {
     double energy_j;
     double completion_s;
@@ -413,7 +413,7 @@ static struct sums run_sums(const struct system *fresh, const struct lull_point_
     return sums;
 }
 
-/* Adds up what 20 runs come to: of a client that remembers, of one that does not, and simulated. */
+/* Adds up the results of 20 runs: of a client with memory, of one without, and simulated. */
 static void sum_up(const struct lull_point_table *table,
                    const struct lull_cluster_policy_ops *policy, struct sums sums_out[3])
 {
@@ -543,7 +543,7 @@ static void every_policy_runs_every_job_once(void **state)
     lull_point_table_destroy(table);
 }
 
-/* A night that is cheap from 3600 to 7200 s, and a job of 400 s, or of what is left of its limit.
+/* A tariff that is cheap from 3600 to 7200 s, and a job of 400 s, or of the rest of its limit.
  */
 static const struct lull_power_shift *shift_of(struct lull_queue_job job, int64_t now_s,
                                                struct lull_schedule **schedule_out)

@@ -78,8 +78,8 @@ static void test_ports(void **state)
     assert_int_equal(lull_together_port(&ports, 1, 0), 0);
 }
 
-/* As many jobs as there are ports have one each, and so have as many steps of one job where their
- * distance does not divide the ports. */
+/* As many jobs as there are ports have different ports. So have as many
+ * steps of one job, if their distance does not divide the number of ports. */
 static void test_ports_do_not_meet(void **state)
 {
     const struct lull_together_ports ports = {28000, 29999};

@@ -125,7 +125,7 @@ static void test_refused_with_the_place(void **state)
     }
 }
 
-/* A table, and what its only job must be. */
+/* A table, and the expected values of its only job. */
 static void expect_job(const char *text, uint32_t gpus, uint32_t gpu_milli, int64_t submit_s,
                        int64_t duration_s)
 {
@@ -337,7 +337,7 @@ static void test_pools(void **state)
     lull_cluster_pools_fini(&pools);
 }
 
-/* What others count of them. Gavel's jobs of up to 64 GPUs have no known duration. */
+/* Their published numbers. Gavel's jobs of up to 64 GPUs have no known duration. */
 static const struct published {
     const char *name;
     size_t count, without_gpus, without_duration;

@@ -183,7 +183,7 @@ static void check_power(uint64_t seed, uint32_t mem_count)
             powers[i] = 1.0 + i;
         }
         holds(fabs(curve.rise[world.grid.point_count - 1] - 1.0) < 1e-12, seed);
-        /* What the kernel itself draws has no part in the curve that predicts it. */
+        /* The kernel's own power is not used for the curve that predicts it. */
         lull_power_curve_fit(&world.grid, k, &same);
         holds(memcmp(curve.rise, same.rise, world.grid.point_count * sizeof(curve.rise[0])) == 0,
               seed);
@@ -277,7 +277,7 @@ static void test_likeness(void **state)
     }
 }
 
-/* What is left at a probe is spread over its neighbours, less the farther they are. */
+/* The residual at a probe is spread over its neighbours, less with distance. */
 static void test_spread(void **state)
 {
     struct lull_grid_point probes[2];

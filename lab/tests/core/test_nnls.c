@@ -131,7 +131,7 @@ static void test_best_of_all_subsets(void **state)
     }
 }
 
-/* What was drawn comes back, terms that are 0 included. */
+/* The random coefficients are recovered, including those that are 0. */
 static void test_drawn_coefficients(void **state)
 {
     (void)state;

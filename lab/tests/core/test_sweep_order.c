@@ -203,7 +203,7 @@ static void test_resumed_anywhere(void **state)
     }
 }
 
-/* What is left is what then comes, when nothing is added on the way. */
+/* The number of remaining visits is correct, if no clocks are added. */
 static void test_left(void **state)
 {
     const struct world world = make_world(4, 21, 3, 3, 7);
@@ -421,7 +421,8 @@ static void test_limited_at_the_top(void **state)
     assert_true(highest_mhz > 1250.0 - 40.0);
 }
 
-/* What one more repeat finds decides nothing: were it another time by far, the clocks are the same.
+/* The result of one more repeat decides nothing: even with a very different time the clocks are the
+ * same.
  */
 static double odd_time(const struct world *world, const struct lull_sweep_visit *visit)
 {
@@ -480,7 +481,7 @@ static void test_knee(void **state)
     assert_true(near >= 3);
 }
 
-/* ---- what is not there --------------------------------------------------------------------- */
+/* ---- missing points and kernels ------------------------------------------------------------- */
 
 static void test_dropped(void **state)
 {

@@ -19,12 +19,12 @@ static const struct lull_sweep_rules rules = {
     .clock_ratio = 0.03,
 };
 
-/* A GPU at a point, and what goes wrong with it. */
+/* A GPU at a point, and its faults. */
 struct gpu {
     double sm_mhz;
     double set_mhz;
     double power_w;
-    double polled_ratio; /* what polled power says of it */
+    double polled_ratio; /* its polled power */
     double refresh_s;
     double launch_ms;
     double noise_ratio; /* of time and polled power, standard deviation */
@@ -193,7 +193,7 @@ static void test_clock(void **state)
     struct gpu gpu = good;
 
     (void)state;
-    gpu.sm_mhz = 915.0; /* one step is what a reading may be off by */
+    gpu.sm_mhz = 915.0; /* a reading may be off by one step */
     assert_int_equal(measure(&gpu, &rules).marks, 0);
     gpu.sm_mhz = 930.0;
     assert_int_equal(measure(&gpu, &rules).marks, LULL_SWEEP_CLOCK);
@@ -328,7 +328,7 @@ static void test_one_run_is_not_enough(void **state)
     assert_false(lull_sweep_point_is_done(&point, &rules, 11.9));
 }
 
-/* What is drawn behind the end of the load is taken off. */
+/* The energy after the end of the load is subtracted. */
 static void test_tail(void **state)
 {
     const struct lull_sweep_edge begin = {true, 10.0, 0.0};

@@ -342,7 +342,7 @@ static double true_energy(const struct job *job, const struct run *run, int kind
            run->iterations;
 }
 
-/* What a pair of runs, unmanaged and managed, says and what is so. */
+/* The reported and the true saving of a pair of runs, unmanaged and managed. */
 struct pair {
     struct lull_energy_side sides[2];
     double true_j[2]; /* per iteration */

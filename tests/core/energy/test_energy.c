@@ -368,7 +368,8 @@ static void what_is_no_reading_is_ignored(void **state)
     assert_int_equal(account.resets, 0);
 }
 
-/* How far a counter may leap: twice what the device can draw until the next refresh. */
+/* The largest plausible jump of a counter: twice what the device can draw until the next refresh.
+ */
 static void leaps_of_the_counter(void **state)
 {
     static const struct {
@@ -491,7 +492,7 @@ static void sums_of_parts_of_iterations_hold_the_truth(void **state)
         fail_msg("%u of %d covered, half interval %.1f %%", inside, CASES, 100.0 * ratio);
 }
 
-/* ---- what Zeus gets wrong ------------------------------------------------------------------ */
+/* ---- known errors of Zeus ------------------------------------------------------------------- */
 
 static struct lull_energy_figure figure_between(const struct lull_energy_account *account,
                                                 int64_t from_ms, int64_t to_ms)
@@ -564,7 +565,7 @@ static void b9_edges_between_samples_count(void **state)
     assert_near(sum, 600.0, 1e-6);
 }
 
-/* The driver is loaded again: what a plain difference would make of it is negative. */
+/* The driver is reloaded: a plain difference would be negative. */
 static void b14_a_counter_that_begins_anew(void **state)
 {
     struct lull_energy_account account;
@@ -631,8 +632,8 @@ static void a_counter_that_leaps_is_not_believed(void **state)
 
 enum counter_failure { STANDS_STILL, WANTING, RESUMES_BEHIND, RESUMES_AHEAD, WRAPS, FAILURES };
 
-/* What the counter says where the truth is truth_j, t s after the start; below 0: it says nothing.
- * Between 10 and 30 s it fails. */
+/* The reading of the counter if the true energy is truth_j, t s after the start; below 0: no
+ * reading. Between 10 and 30 s it fails. */
 static double failing_counter(enum counter_failure failure, double t, double truth_j)
 {
     const double stuck_j = 10.0 * 200.0;
@@ -646,14 +647,14 @@ static double failing_counter(enum counter_failure failure, double t, double tru
         return -1.0;
     case RESUMES_BEHIND: /* it has slept */
         return t <= 30.0 ? stuck_j : truth_j - (30.0 * 200.0 - stuck_j);
-    case RESUMES_AHEAD: /* only what is read of it has hung */
+    case RESUMES_AHEAD: /* only its readings have hung */
         return t <= 30.0 ? stuck_j : truth_j;
     default:
         return stuck_j;
     }
 }
 
-/* The power changes while the counter fails, so that what it was before says nothing. */
+/* The power changes while the counter fails, so the power before is no estimate. */
 static double power_at(double t)
 {
     return t <= 15.0 ? 200.0 : 300.0;
@@ -739,8 +740,8 @@ static void test_f19_a_device_that_may_draw_nothing(void **state)
 
 /* ---- sensors that see less than all --------------------------------------------------------- */
 
-/* A section that is shorter than what a power reading is the mean of cannot be measured. Its energy
- * is worked out all the same, and flagged. */
+/* A section that is shorter than the averaging window of the power
+ * cannot be measured. Its energy is still computed, and flagged. */
 static void test_f20_short_windows_are_estimates(void **state)
 {
     const struct {

@@ -290,13 +290,14 @@ static void test_intervals_hold_the_truth(void **state)
     }
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
         assert_true(100 * held[b] >= 95 * (JOBS - untold[b]) && untold[b] <= MOST_UNTOLD);
-    /* They are of use: near what was visited, and where they say something at all. */
+    /* The intervals are useful: narrow near visited clocks, and where they are finite. */
     assert_true(width[3] < 0.12 && missed[3] < 0.018);
     assert_true(width[5] < 0.4 && missed[5] < 0.08);
 }
 
-/* What was tried is told with intervals that hold the truth of that clock, and the watch, whose
- * blocks are longest, is told best. */
+/* Tried clocks are reported with intervals that contain their true
+ * values. The watch, whose blocks are longest, has the narrowest
+ * interval. */
 static void test_what_was_tried_holds_the_truth(void **state)
 {
     enum { DRAWN = 100 };
@@ -339,8 +340,8 @@ static void test_what_was_tried_holds_the_truth(void **state)
     assert_true(100 * held >= 95 * reported && 100 * in_time >= 93 * reported);
 }
 
-/* Iterations of 40 ms that draw 100 W at the highest clock and 80 W at 1395 MHz; what the counter
- * says is late by two of them. Every tenth one stalls. */
+/* Iterations of 40 ms that draw 100 W at the highest clock and 80 W at 1395 MHz; the counter is
+ * late by two of them. Every tenth one stalls. */
 static void take_late_blocks(uint64_t others)
 {
     enum { BLOCK = 20, BLOCKS = 12, LATE = 2 };
@@ -396,7 +397,7 @@ static void test_what_was_tried_is_listed(void **state)
     assert_int_equal(lull_job_frontier_list(&frontier, 1, tried), 0);
 }
 
-/* Pairs with other points of sections say nothing of what is kept. */
+/* Pairs with other points of sections are not used for the accepted ones. */
 static void test_other_sections_are_told_apart(void **state)
 {
     const uint32_t clocks_mhz[] = {1410, 1395};
@@ -457,8 +458,8 @@ static void test_what_is_kept_has_one_interval(void **state)
     assert_true(same > 30 && widened > 10);
 }
 
-/* What a run has kept within its tolerance is in the frontier as the same figure, and no budget
- * from the tolerance on saves less. */
+/* The accepted setting of a run is in the frontier with the
+ * same figures, and no budget from the tolerance on saves less. */
 static void test_what_is_proven_is_in_the_frontier(void **state)
 {
     struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
@@ -492,8 +493,8 @@ static void test_what_is_proven_is_in_the_frontier(void **state)
     assert_false(points[5].is_measured);
 }
 
-/* Where what is kept saves little, a budget of which nothing else is known saves what a smaller one
- * does. */
+/* If the accepted setting saves little, a budget without other
+ * data saves as much as a smaller one. */
 static void test_a_larger_budget_saves_no_less(void **state)
 {
     const struct lull_job_frontier_tried kept = {

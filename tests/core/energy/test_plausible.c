@@ -119,7 +119,7 @@ static void test_energies_that_a_board_cannot_draw(void **state)
 
 /* ---- sensors that go wrong --------------------------------------------------------------- */
 
-/* What a faulty device says at a time, from what a healthy one would. n counts its readings. */
+/* The reading of a faulty device at a time, from that of a healthy one. n counts its readings. */
 struct sensors {
     double time_s;
     uint32_t n;

@@ -190,7 +190,7 @@ static void test_a_bad_network_never_lowers_below_a_refusal(void **state)
 
                 holds(clock.mhz == oracle_mhz(world, i), seed);
                 lowered += clock.mhz != LULL_AGREEMENT_REFERENCE;
-                /* What was refused long ago is respected, even if every word of it got lost. */
+                /* An old refusal is respected, even if every message about it was lost. */
                 for (uint32_t node = 0; node < world->nodes; node++)
                     for (uint32_t k = 0; k < CLOCKS; k++)
                         if (world->refused_at[node][i][k] != 0 && !world->speakers[node].dead &&

@@ -184,7 +184,8 @@ static void test_a_straggler_comes_and_goes(void **state)
     assert_in_range(lull_slack_points(&job.slack, 0), 7, 9);
 }
 
-/* The slowest changes: what was lowered most is raised, for another one waits no more. */
+/* The slowest rank changes: the GPU that was lowered most is raised, because its rank no longer
+ * waits. */
 /* One rank is slower by a tenth, which 9 points fill. Then it is slower by 5 %, so that those
  * lowered for it hold the job up, and then no more. */
 static void test_many_short_waits_are_filled_together(void **state)
@@ -308,7 +309,7 @@ static void test_a_rank_joins_later(void **state)
         lull_slack_take(&job.slack, i, &edge);
     }
     job.now_ns += 3000000;
-    for (uint32_t i = 2; i < GPUS; i++) /* they have not been told of that one */
+    for (uint32_t i = 2; i < GPUS; i++) /* that rank has not been reported to them */
         lull_slack_forget(&job.slack, i);
     iterate(&job, 120);
     for (uint32_t i = 0; i < LAST; i++)
@@ -336,8 +337,8 @@ static void exchange(struct job *job, uint32_t kind, int32_t peer)
     job->now_ns += 100000000;
 }
 
-/* A send ends with its receiver, not with all, and says nothing of who is late; and there is room
- * for so many kinds only. */
+/* A send ends with its receiver, not with all ranks, so it does
+ * not show which rank is late; and the number of kinds is limited. */
 static void test_sends_and_too_many_kinds_do_not_count(void **state)
 {
     struct job job;
@@ -377,8 +378,9 @@ static void test_what_is_not_seen_goes_back(void **state)
     assert_int_equal(lull_slack_points(&job.slack, 0), 0);
 }
 
-/* What a point costs is learnt from the waits before and after the last lowering, between half and
- * twice what it can cost by the clocks; the wait that is left buys the next points. */
+/* The cost of a point is learnt from the waits before and after the last lowering, limited to
+ * between half and twice the ratio of the clocks. The remaining wait is used for the next points.
+ */
 static void test_the_cost_of_a_point_is_learnt(void **state)
 {
     static const struct {

@@ -138,8 +138,8 @@ static double told_wait_ms(const struct truth *truth, uint32_t rank,
 
     for (uint32_t kind = 0; kind < latest->kind_count; kind++) {
         double max_ms = 0.0;
-        /* Which kind of collectives it is cannot be told from its signature here: the one that fits
-         * worst. */
+        /* The signature does not identify the kind of collectives here,
+         * so the worst fitting one is used. */
         for (uint32_t k = 0; k < MEETINGS; k++)
             max_ms = fmax(max_ms, truth->length_ms[k][rank]);
         longest_ms = fmax(longest_ms, max_ms - latest->kinds[kind].longest_us * 1e-3);
@@ -321,8 +321,8 @@ static void test_ranks_fill_their_slack_for_one_of_another_node(void **state)
     }
 }
 
-/* Whatever the network does, nodes do not lower against each other: with even ranks nobody is, and
- * with a slower one the job does not become slower. */
+/* Whatever the network does, nodes do not lower against each other: with even ranks no GPU is
+ * lowered, and with a slower one the job does not become slower. */
 static void test_nodes_do_not_lower_against_each_other(void **state)
 {
     (void)state;
@@ -346,8 +346,8 @@ static void test_nodes_do_not_lower_against_each_other(void **state)
     }
 }
 
-/* What rests on other nodes is back as soon as the word of the iteration has come in which the rank
- * has recovered, and that of its own node at once. */
+/* Clocks lowered because of other nodes are raised with the message about the
+ * iteration in which the rank recovered, and those of its own node at once. */
 static void test_a_recovered_rank_brings_all_nodes_up(void **state)
 {
     (void)state;
@@ -474,8 +474,8 @@ static void test_a_neighbour_that_waits_raises_nothing(void **state)
     destroy(&job);
 }
 
-/* What is reported of an iteration says nothing of a GPU whose points have changed since, or that
- * had not reached them. */
+/* Reports of an iteration are not used for a GPU whose points
+ * have changed since, or that had not reached them. */
 static void test_only_what_ran_at_the_present_points_counts(void **state)
 {
     static const uint32_t clocks[EACH] = {CLOCKS, CLOCKS};

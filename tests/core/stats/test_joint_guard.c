@@ -155,7 +155,7 @@ static void test_the_worst_verdict_counts_once_it_is_there(void **state)
             if (first == LULL_VERDICT_DEGRADED || second == LULL_VERDICT_DEGRADED)
                 expected = LULL_VERDICT_DEGRADED;
             assert_int_equal(lull_joint_guard_verdict(&joint), expected);
-            /* A rank that has left has no say, whatever it has said. */
+            /* A rank that has left is ignored, whatever its results. */
             lull_joint_guard_leave(&joint, 2);
             assert_int_equal(lull_joint_guard_verdict(&joint), verdicts[0]);
         }

@@ -354,7 +354,7 @@ static void test_a_proof_takes_twice_the_iterations_that_harm_took_to_show(void 
         assert_true(world.trial.min_proof >= least && world.trial.min_proof <= least + 4);
         world.candidate_ms[0] = 100.0;
     }
-    /* What a check cannot prove teaches as much as what it refuses. */
+    /* A check that proves nothing lengthens the next proof, as a refusal does. */
     for (int verdict = LULL_VERDICT_NOT_DEGRADED; verdict <= LULL_VERDICT_UNPROVEN; verdict++) {
         world.trial.min_proof = 0;
         begin(&world, LULL_TRIAL_CHECK);
@@ -362,7 +362,7 @@ static void test_a_proof_takes_twice_the_iterations_that_harm_took_to_show(void 
         run_on(&world);
         assert_int_equal(world.trial.min_proof > 0, verdict != LULL_VERDICT_NOT_DEGRADED);
     }
-    /* Harm that is found by a screen or a proof teaches nothing. */
+    /* A slowdown that is found by a screen or a proof does not. */
     world.trial.min_proof = 0;
     begin(&world, LULL_TRIAL_PROOF);
     world.candidate_ms[0] = 120.0;
@@ -403,9 +403,9 @@ static void test_a_check_refuses_by_all_iterations_together(void **state)
     assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
 }
 
-/* ---- what is kept -------------------------------------------------------------------------- */
+/* ---- accepted candidates -------------------------------------------------------------------- */
 
-/* What is kept runs for ever longer stretches. */
+/* An accepted candidate runs for longer and longer stretches. */
 static void test_what_is_kept_is_watched_ever_more_rarely(void **state)
 {
     const struct lull_trial_config config = usual_config(1);
@@ -596,7 +596,7 @@ static void test_the_last_pair_is_taken_back(void **state)
     assert_int_equal(world.ranks[1].kept.differences.count, 6);
 }
 
-/* A check that acquits adds to what is known. */
+/* A passed check adds its pairs to those of the accepted candidate. */
 static void test_an_acquittal_is_kept_with_the_rest(void **state)
 {
     const struct lull_trial_config config = usual_config(1);

@@ -102,7 +102,8 @@ static void test_the_next_pair_waits_for_the_budget(void **state)
     }
 }
 
-/* However long a harmful candidate is tried: what is lost is what is earned and a few iterations.
+/* However long a harmful candidate is tried, the loss is at most the earned time and a few
+ * iterations.
  */
 static void test_what_is_lost_stays_within_the_budget(void **state)
 {
@@ -212,7 +213,7 @@ static void test_a_check_that_is_far_away_is_not_afforded(void **state)
         }
 }
 
-/* What is kept and has spent the budget is to be checked, at once. */
+/* An accepted candidate that has spent the budget is checked at once. */
 static void test_a_watch_tells_that_the_budget_is_spent(void **state)
 {
     const struct lull_trial_config config = usual_config(1);
@@ -511,7 +512,7 @@ static void test_a_pair_waits_for_all_ranks_that_are_present(void **state)
         while (!world.slot.pair_ends);
         assert_int_equal(world.trial.next_pair, done > 2 ? done - 2 : 0);
     }
-    /* Its leaving may be what the verdict has waited for. */
+    /* Its end may complete the verdict. */
     make_world(&world, &config);
     begin(&world, LULL_TRIAL_SCREEN);
     for (uint64_t i = 0; i < length_of(&world, 3); i++)

@@ -103,8 +103,9 @@ static enum lull_trial_result run_beside(struct world *world, double factor)
 }
 
 /*
- * A neighbour slows the job down while it runs at what is kept. That alone is a reason to look, not
- * a verdict: the reference is run again, as slow now, and what is kept stays.
+ * Another job slows the job down while it runs at the accepted candidate. That is a reason for a
+ * check, not a verdict: the reference is measured again, is now equally slow, and the candidate
+ * stays accepted.
  */
 static void test_f18_a_noisy_neighbour_is_told_from_the_candidate(void **state)
 {

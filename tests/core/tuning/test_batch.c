@@ -7,7 +7,7 @@
 
 #include "batch_case.h"
 
-/* ---- what it promises       ----------------------------------------------------------- */
+/* ---- guarantees ----------------------------------------------------------------- */
 
 static void test_the_cheapest_size_is_found(void **state)
 {
@@ -24,7 +24,7 @@ static void test_the_cheapest_size_is_found(void **state)
     }
 }
 
-/* With a tight bound, or where only the default works, nobody gives up. */
+/* With a tight bound, or if only the default works, no search gives up. */
 static void test_no_bound_is_too_tight(void **state)
 {
     static const double only_default[SIZES] = {NEVER, NEVER, 300.0, NEVER, NEVER, NEVER};
@@ -288,7 +288,7 @@ static void test_whose_fault_a_crash_is(void **state)
     lull_batch_destroy(job.batch);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------- */
+/* ---- refused results ---------------------------------------------------------------------- */
 
 static void test_settings_that_cannot_be_are_refused(void **state)
 {

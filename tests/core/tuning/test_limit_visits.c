@@ -23,8 +23,8 @@ struct gpu {
     double limit_w;
 };
 
-/* Draws 380 W at 60 degC if it may, and leaks the less the lower its voltage; its clock goes with
- * the square root of what does not leak. */
+/* Draws 380 W at 60 degC if it may, and leaks the less the lower its voltage; its clock is
+ * proportional to the square root of the power without leakage. */
 static void draw(const struct gpu *gpu, double *watts_out, double *speed_out)
 {
     const double voltage_ratio = fmin(gpu->limit_w / 380.0, 1.0);
@@ -68,7 +68,7 @@ static double limit_of(uint32_t setting)
     return 400.0 - 25.0 * setting;
 }
 
-/* A thousand iterations count as one, so that parts of them are told, too. */
+/* A thousand iterations count as one, so that fractions are reported, too. */
 static void visit(struct lull_limit_visits *visits, struct gpu *gpu, uint32_t setting,
                   struct lull_random *random, double noise)
 {
@@ -128,7 +128,7 @@ static void search(uint64_t seed, double noise, double *raw_out, double *settled
         visit(visits, &gpu, i, &random, noise);
         kinds[i] = limit_of(i) < 370.0 ? LULL_LIMIT_BOUND : LULL_LIMIT_FREE;
     }
-    /* The upper ones again, which the GPU comes to much too cold. */
+    /* The upper limits again, at which the GPU begins much too cold. */
     for (uint32_t i = 4; i-- > 0;)
         visit(visits, &gpu, i, &random, noise);
     for (uint32_t i = 0; i < visits->count; i++) {

@@ -84,7 +84,7 @@ struct life {
     int64_t end_ns;
 };
 
-/* Returns whether the operating point fits into what is free; then takes it. */
+/* Returns whether the operating point fits into the free GPUs; if so, takes them. */
 static bool fits(const struct drawn *drawn, uint32_t job, uint32_t point, uint32_t *free)
 {
     const struct lull_cluster_point *it = &drawn->points[job][point];
@@ -394,8 +394,8 @@ static void alone_is_exact(void **unused)
     }
 }
 
-/* With no jobs at all every price is lost: the bound is what the GPUs are worth below 0, and what
-   rounding may have added below that. */
+/* Without jobs every price only costs: the bound is minus the
+   value of the GPUs, less the rounding error. */
 static void gpus_that_nobody_uses_cost_their_price(void **unused)
 {
     double gpu_w[NODES * SLOTS];
@@ -432,7 +432,7 @@ static const struct lull_cluster_type one_type = {.name = "A"};
 static const struct lull_cluster_node one_node = {.gpus = 2};
 static const struct lull_cluster one_cluster = {&one_type, 1, &one_node, 1, 1};
 
-/* The search begins with what those who wait lose by it, times 0, 0.1 to 1.2. */
+/* The search begins with the waiting cost of the waiting jobs, times 0, 0.1 to 1.2. */
 static void the_first_prices_are_what_is_lost(void **unused)
 {
     enum { FOUR = 4, SCALES = 13 };

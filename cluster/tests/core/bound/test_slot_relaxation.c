@@ -382,7 +382,7 @@ static void test_numbers_of_mixtures(void **state)
     lull_slot_relaxation_fini(&relaxation);
 }
 
-/* GPUs at rest draw 20 W whatever runs; two of them with a job 150 W, and 180 W at its peak. */
+/* Idle GPUs always draw 20 W; two of them with a job draw 150 W, and 180 W at its peak. */
 static void test_numbers_above_rest(void **state)
 {
     const double rest_w = 20.0;

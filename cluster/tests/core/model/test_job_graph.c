@@ -106,7 +106,7 @@ static int64_t find_best(const struct lull_job_graph *graph)
     return search.best;
 }
 
-/* ---- what no schedule may do -------------------------------------------------------------- */
+/* ---- invariants of schedules -------------------------------------------------------------- */
 
 static void check_schedule(const struct lull_job_graph *graph, int64_t makespan)
 {

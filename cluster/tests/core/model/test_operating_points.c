@@ -89,7 +89,7 @@ static void test_host_time_waits(void **state)
     }
 }
 
-/* What draws more than the limit runs as the highest clock does that does not. */
+/* A clock that draws more than the limit is replaced by the highest one that does not. */
 static void test_limit(void **state)
 {
     const struct lull_job_work work = {.parts = {{{40.0, 200.0, 0.0}, 1.0}}, .part_count = 1};
@@ -393,7 +393,8 @@ static void test_relaxed_is_near(void **state)
     }
 }
 
-/* What goes is what the hull misses least: against all ways to leave out one point. */
+/* The dropped point is the one with the least loss of area, against all ways to leave out one
+ * point. */
 static void test_least_area_goes(void **state)
 {
     struct lull_cluster_point all[] = {

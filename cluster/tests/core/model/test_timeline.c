@@ -93,7 +93,7 @@ static void check_search(struct lull_timeline_earliest *earliest,
 }
 
 /* A rising timeline and reservations, beside the one that both make: jobs are placed where they
- * fit, as in a plan, or anywhere. What is known stays true until the next plan. */
+ * fit, as in a plan, or anywhere. Cached results stay valid until the next plan. */
 static void test_searches(void **state)
 {
     struct lull_timeline_earliest earliest = {0};
@@ -182,8 +182,8 @@ static double price_of_stream(uint64_t gpus)
     return price;
 }
 
-/* 100 GPUs are requested. With room for all there is no price; with room for a quarter it is what
- * the best quarter is worth. */
+/* 100 GPUs are requested. With room for all there is no price; with room for a quarter it is the
+ * value of the best quarter. */
 static void test_price_of_a_stream(void **state)
 {
     (void)state;

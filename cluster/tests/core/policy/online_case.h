@@ -24,7 +24,7 @@ enum online_family {
 
 struct online_case {
     const char *name;
-    struct lull_cluster cluster; /* nodes of one GPU: whatever is free fits */
+    struct lull_cluster cluster; /* nodes of one GPU: every free GPU fits */
     struct lull_cluster_jobs jobs;
     uint32_t slots;
     double load_ratio; /* GPU time requested at full clocks, of what there is */
@@ -38,7 +38,7 @@ void online_case_destroy(struct online_case *it);
 /* Its own slots, in which it is the very same problem. */
 struct lull_slotting online_case_slotting(const struct online_case *it);
 
-/* What a policy made of it. */
+/* The result of a policy. */
 struct online_result {
     double welfare_j;
     size_t served;

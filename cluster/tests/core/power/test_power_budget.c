@@ -52,7 +52,7 @@ static void test_the_next_room_is_that_of_who_still_runs(void **state)
     lull_power_budget_fini(&budget);
 }
 
-/* ---- beside a plain list of who runs -------------------------------------------------------- */
+/* ---- against a plain list of running jobs --------------------------------------------------- */
 
 enum { MANY = 12, NODES = 3, NODE_GPUS = 8 };
 
@@ -74,7 +74,7 @@ struct running {
     int64_t end_ns;
 };
 
-/* What the GPUs of a node draw beyond idle ones. */
+/* The power of a node's GPUs above idle. */
 static double load_w(const struct running *jobs, uint32_t node)
 {
     double sum_w = 0.0;
@@ -180,7 +180,7 @@ static void test_watts_and_ends_are_those_of_who_runs(void **state)
     }
 }
 
-/* ---- what caps leave to an empty cluster ---------------------------------------------------- */
+/* ---- power under caps on an empty cluster --------------------------------------------------- */
 
 /* Returns whether caps are taken, with nodes that draw 200 and 100 W while idle, and 300 W each
  * while they turn on. */

@@ -34,7 +34,7 @@ static void draw(struct job *job, struct lull_random *random, double watts)
     }
 }
 
-/* The dual: what all jobs cost at a ratio. */
+/* The dual: the cost of all jobs at a ratio of prices. */
 static double cost_s(const struct job *jobs, size_t count, double ratio)
 {
     double sum_s = 0.0;
@@ -132,7 +132,7 @@ static void test_coming_and_going(void **state)
     }
 }
 
-/* Watts that are plenty cost nothing, GPUs that are plenty neither. */
+/* Watts that are abundant have price 0, and so have abundant GPUs. */
 static void test_ends(void **state)
 {
     const struct lull_power_use frugal[] = {{2.0, 1.0}, {3.0, 0.5}};

@@ -107,7 +107,8 @@ static double best_value(const struct game *game)
     return best;
 }
 
-/* The most that one step of a level can be worth: what rounding to levels may cost a full group. */
+/* The largest value of one step of a level: the possible loss of a full group by rounding to
+ * levels. */
 static double largest_step(const struct game *game)
 {
     double most = 0.0;
@@ -145,7 +146,7 @@ static void test_against_all_choices(void **state)
             assert_in_range(levels[c], game.claimants[c].least, game.claimants[c].level_count - 1);
         assert_true(fabs(told_w - excess_w(&game, levels)) < 1e-6);
         best = best_value(&game);
-        if (!isfinite(best)) { /* what is borne does not suffice */
+        if (!isfinite(best)) { /* the permitted reduction does not suffice */
             assert_true(told_w > 0.0);
             continue;
         }

@@ -136,7 +136,8 @@ static void decide(struct world *world)
     }
 }
 
-/* One tick: what is drawn, looked at, decided once a second, and in force a tick later. */
+/* One tick: power is drawn and read; decisions are made once a second and are in force a tick
+ * later. */
 static void run_tick(struct world *world)
 {
     world->now_w = 0.0;
@@ -253,7 +254,8 @@ static void test_cap_that_moves(void **state)
     lull_power_steer_destroy(world.steer);
 }
 
-/* What was ordered last is not waited for where the cap rises, though the other groups have none.
+/* When a cap rises, the effect of the last orders is not awaited, even if the other groups have no
+ * cap.
  */
 static void test_a_cap_that_rises_is_followed_at_once(void **state)
 {
@@ -338,7 +340,8 @@ static void test_grid_events(void **state)
     lull_power_steer_destroy(world.steer);
 }
 
-/* Where clocks do not suffice, power limits do, but for jobs that have declared what they bear. */
+/* If clocks do not suffice, power limits are used, except for jobs that have declared a minimum
+ * clock. */
 static void test_limits_come_second(void **state)
 {
     struct world world;
@@ -371,8 +374,8 @@ static void test_limits_come_second(void **state)
     lull_power_steer_destroy(world.steer);
 }
 
-/* What a GPU was taken to draw at its lowest clock was too much: the limit goes as soon as it is
- * seen to draw less, and where no limit can lower it there is none. */
+/* The assumed power of a GPU at its lowest clock was too high: its limit is lifted
+ * as soon as readings show less. A GPU whose power no limit can lower has none. */
 static void test_limits_that_hold_nothing_go(void **state)
 {
     struct world world;
@@ -380,7 +383,7 @@ static void test_limits_that_hold_nothing_go(void **state)
     (void)state;
     make_world(&world, 5);
     for (uint32_t i = 0; i < GPUS; i++)
-        world.gpus[i].static_w = i % 8 == 0 ? 250.0 : 40.0; /* those of 250 W have what to give */
+        world.gpus[i].static_w = i % 8 == 0 ? 250.0 : 40.0; /* those of 250 W can be reduced */
     world.groups[0].cap_w = 1.0;
     for (uint32_t t = 0; t < 5 * TICKS_PER_S; t++)
         run_tick(&world);
@@ -393,7 +396,7 @@ static void test_limits_that_hold_nothing_go(void **state)
     lull_power_steer_destroy(world.steer);
 }
 
-/* A job that begins under a cap is found, and so is a node that goes away with what it draws. */
+/* A job that begins under a cap is detected, and so is a node that disappears with its power. */
 static void test_changes_of_work(void **state)
 {
     struct world world;

@@ -76,8 +76,9 @@ static double spread(const double *watts)
     return most - least;
 }
 
-/* Whatever the window, the mean over the step is its energy; a longer window shows less of it, and
- * one of a whole step nothing. */
+/* With every window the mean over the step gives its energy. A
+ * longer window shows less variation, and one of a whole step
+ * none. */
 static void check_power(uint32_t pipeline, uint32_t chunks)
 {
     const struct lull_training_setup job = make(pipeline, chunks);

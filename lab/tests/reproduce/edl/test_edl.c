@@ -263,7 +263,8 @@ static void test_schedules_add_up(void **state)
     }
 }
 
-/* Whatever full clocks meet is met: each task alone on a GPU is the most that they can do. */
+/* Every deadline that full clocks meet is met: full clocks can do no better than each task alone on
+ * a GPU. */
 static void test_repaired_is_late_only_where_it_must(void **state)
 {
     (void)state;

@@ -90,7 +90,7 @@ static void test_online_rows(void **state)
     print_message("%d rows, at most %.2f %% off\n", rows, worst * 100.0);
 }
 
-/* ---- what repairs cost -------------------------------------------------------------------- */
+/* ---- cost of the repairs ------------------------------------------------------------------ */
 
 /* Total energy against the released code's, where nothing is late. */
 static double cost_of(struct lull_edl_config *config, bool is_online, const char *set, size_t count)

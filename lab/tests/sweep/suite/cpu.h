@@ -95,7 +95,7 @@ static inline unsigned cpu_index()
     return (cpu.thread.z * cpu.block_size.y + cpu.thread.y) * cpu.block_size.x + cpu.thread.x;
 }
 
-/* What the lanes of each warp hand to each other. */
+/* Values that the lanes of a warp exchange. */
 static unsigned char cpu_exchange[32][32][64];
 
 /* Calls make(lanes) once all lanes have put a value there; lanes[i] is that of lane i. */

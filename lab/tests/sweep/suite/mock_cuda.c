@@ -232,7 +232,7 @@ EXPORT(cuMemAlloc_v2, uint64_t *address, size_t bytes)
     pages = mmap(NULL, inner + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED || mprotect(pages + PAGE, inner, PROT_READ | PROT_WRITE) != 0)
         return OUT_OF_MEMORY;
-    memset(pages + PAGE, 0xff, inner); /* NaN: what is not filled is noticed */
+    memset(pages + PAGE, 0xff, inner); /* NaN: so that an unfilled buffer is detected */
     *address = (uint64_t)(uintptr_t)(pages + PAGE + inner - wanted);
     mock.buffers[at].pages = pages;
     mock.buffers[at].size = inner + 2 * PAGE;

@@ -33,7 +33,7 @@ static void look_in_cache(void)
     globfree(&found);
 }
 
-/* What all workers count together. */
+/* Counters shared by all workers. */
 struct counts {
     atomic_uint compiled;
     atomic_uint failed;
@@ -90,7 +90,7 @@ static void compile_kernel(const struct task *task, const struct lull_suite_kern
     compile(task, kernel->source, defines, count, capability, kernel->name);
 }
 
-/* Compiles what falls to one of the workers. */
+/* Compiles the share of one worker. */
 static void work(const struct task *task, char **words, uint32_t part, uint32_t parts)
 {
     uint32_t number = 0;

@@ -46,8 +46,9 @@ struct pipe_sim_config {
     uint32_t slow_device;
     double slow_factor; /* 1: none */
     double peer_ms;     /* 0: no other copies */
-    /* After every iteration that a plan controller tells, if it is not NULL; begin_ns, end_ns: of
-     * each operation of it. energy_j: of all devices since the one told before. */
+    /* Called after every iteration that a plan controller reports, if it is not NULL; begin_ns,
+     * end_ns: of each of its operations. energy_j: of all devices since the previously reported
+     * one. */
     void (*on_iteration)(void *context, const struct lull_plan_controller_iteration *iteration,
                          const int64_t *begin_ns, const int64_t *end_ns, double energy_j);
     void *context;

@@ -195,7 +195,8 @@ static void test_a_place_is_given_up_after_two_rounds(void **state)
         for (uint32_t event = 0; event < 12; event++)
             lull_sequence_locator_take(cycle, symbols[event % 4], event % 4 == 0 ? 99 : 20);
         for (uint32_t event = 0; event < 16; event++) {
-            /* What comes before an odd place says nothing: it could not be the first one. */
+            /* A pause before an odd place is ignored, because that place cannot be the first one.
+             */
             const int64_t others_ns = event % 2 == 0 ? 20 : 50;
             const int64_t pause_ns = event % 4 == 0 ? cases[i].first_ns[event / 4] : others_ns;
 

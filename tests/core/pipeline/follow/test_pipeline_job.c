@@ -89,7 +89,8 @@ static struct outcome try_planner(const struct pipe_sim_config *job, enum planne
     return outcome;
 }
 
-/* What is promised is kept, and a plan that knows of switching promises no less. */
+/* The predicted saving is reached, and a plan that takes switching into account predicts no less.
+ */
 static void test_promises(void **state)
 {
     static const char *const names[] = {"frontier", "fed forward"};

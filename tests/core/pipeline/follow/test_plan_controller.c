@@ -138,7 +138,7 @@ static void test_a_plan_that_degrades_gives_way(void **state)
 
     (void)state;
     pipe_sim_config_default(&job);
-    job.iterations = 400; /* what the first plan has cost is earned before the next one is tried */
+    job.iterations = 400; /* the cost of the first plan is earned before the next one is tried */
     set_up(&scene, &job);
     slow = calloc(pipe_sim_problem(scene.sim)->graph->op_count, sizeof(slow[0]));
     for (size_t i = 0; i < pipe_sim_problem(scene.sim)->graph->op_count; i++)
@@ -158,7 +158,7 @@ static void test_a_plan_that_degrades_gives_way(void **state)
     assert_int_equal((int32_t)last_plan(&scene.result), -1);
     tear_down(&scene);
 
-    /* What the plan says that it costs is no degradation. */
+    /* The slowdown that the plan predicts is not a degradation. */
     set_up(&scene, &job);
     assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, slow, 0.24), 0);
     run(&scene);
@@ -263,7 +263,7 @@ static void test_observing_commands_nothing(void **state)
     tear_down(&scene);
 }
 
-/* Which iterations something disturbs, and what came of that. */
+/* The disturbed iterations, and the result. */
 struct disturbance {
     struct lull_plan_controller *plan_controller;
     uint64_t from;
@@ -313,7 +313,7 @@ static enum lull_plan_controller_phase end_disturbed(struct disturbance *disturb
     return phase;
 }
 
-/* What holds the first pair up would keep the plan from being proven. */
+/* The disturbance of the first pair would prevent the proof of the plan. */
 static void test_f08_disturbed_iterations_are_no_evidence(void **state)
 {
     struct disturbance untold = {.from = 0};
@@ -326,8 +326,8 @@ static void test_f08_disturbed_iterations_are_no_evidence(void **state)
     assert_int_equal(reported.reported, 3);
 }
 
-/* Nothing is kept for what was measured while the job was held up all the time, and what has been
- * kept before stays. */
+/* No plan is accepted from measurements during a permanent
+ * disturbance, and an accepted plan stays. */
 static void test_f17_a_disturbance_without_end(void **state)
 {
     struct disturbance always = {.from = 0, .to = UINT64_MAX};

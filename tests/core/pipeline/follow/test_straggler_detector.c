@@ -186,7 +186,7 @@ static void test_what_is_no_waiting(void **state)
     }
 }
 
-/* What comes and goes is believed ever more rarely. */
+/* An intermittent straggler needs more and more evidence. */
 static void test_a_straggler_that_comes_and_goes(void **state)
 {
     struct world world;

@@ -54,8 +54,8 @@ static uint32_t clock_of(const struct pipeline_case *it, const uint32_t *option,
     return it->profile.classes[it->graph.ops[op].class_index].points[option[op]].sm_mhz;
 }
 
-/* Every wait's changes against all others of its device: those of the plan, other waits', and the
- * same an iteration later and earlier. */
+/* Compares the changes of every wait with all others of its device: those of the
+ * plan, those of other waits, and the same changes an iteration earlier and later. */
 static void check_dwell(const struct pipeline_case *it,
                         const struct lull_pipeline_timeline *timeline,
                         const struct lull_pipeline_wait *waits, size_t count, uint64_t seed)
