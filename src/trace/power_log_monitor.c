@@ -127,8 +127,9 @@ static bool split_row(struct monitor *monitor, char *line, struct monitor_row *r
     return rest == NULL;
 }
 
-/* Finds the time of a row: its date and time of day, the latter alone, where midnights show by
- * times that fall, or the number of the GPU's row. False: it has no valid time. */
+/* Finds the time of a row: its date and time of day; its time of day
+ * alone, where a falling time means midnight; or the number of the GPU's
+ * row. False: it has no valid time. */
 static bool monitor_log_find_time(struct monitor *monitor, const struct monitor_row *row,
                                   size_t gpu, int64_t *time_ns_out)
 {

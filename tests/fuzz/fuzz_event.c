@@ -26,7 +26,7 @@ static struct input input;
 static struct lull_event_memory *victim;
 static bool is_meddling;
 
-/* Somewhere in the header, in what a slot says, or in the first records of a ring. */
+/* A place in the header, in the data of a slot, or in the first records of a ring. */
 static void overwrite(uint8_t what)
 {
     struct lull_event_slot *const slot = &victim->slots[what % SLOTS];

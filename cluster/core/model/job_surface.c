@@ -53,7 +53,7 @@ void lull_job_tempo(const struct lull_job_gpu *gpu, const struct lull_job_work *
 
 /* ---- time and energy ---------------------------------------------------------------------- */
 
-/* What the job's own time at the highest clock becomes with n GPUs, in units of its computation. */
+/* The job's own time at the highest clock with n GPUs, in units of its computation. */
 struct split {
     double compute;
     double transfer;

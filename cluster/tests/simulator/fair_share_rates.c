@@ -93,7 +93,7 @@ static uint32_t find_first_full(const struct lull_share *share, double *rate_out
     return first;
 }
 
-/* Flows that would not take as much as they could get by now. Whether there were any. */
+/* Flows that would not use the rate that is now available to them. Whether there were any. */
 static bool settle_modest(struct lull_share *share, double rate_mb_s)
 {
     bool found = false;

@@ -25,7 +25,8 @@ static void draw_points(struct lull_random *random, struct lull_pipeline_waiting
             .switch_j = lull_random_below(random, 2) == 0 ? 0.0 : lull_random_uniform(random)};
 }
 
-/* What the gap saves at a point, ms by ms: low from when the device is down until it is woken. */
+/* The saving of a gap at a point, ms by ms: the device is low from the end of the lowering until it
+ * is woken. */
 static double saved_by_ticks(const struct lull_pipeline_waiting_point *point, double blocking_w,
                              int64_t begin_ns, int64_t end_ns)
 {
