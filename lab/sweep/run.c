@@ -261,7 +261,7 @@ static int make_order(struct sweep_session *session, struct lull_error *err)
                                   : lull_error_set(err, -ENOMEM, "not enough memory for the order");
 }
 
-/* Starts a kernel, unless it is the one that is started. 1: this GPU cannot run it. */
+/* Starts a kernel unless it is already started. 1: this GPU cannot run it. */
 static int sweep_run_start_kernel(struct sweep_session *session, uint32_t kernel,
                                   struct lull_error *err)
 {

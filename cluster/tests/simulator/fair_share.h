@@ -12,7 +12,7 @@
  *   - max-min: no flow could be faster without a slower one becoming slower still; found by
  *     progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2);
  *   - busiest: each flow gets an equal part of the link that gives it least. The remaining capacity
- * of other links is unused. AdaDUAL's model.
+ *     of other links is unused. AdaDUAL's model.
  *
  * Flows come and go; only rates of flows that are joined to them by a chain of shared links (of the
  * rule busiest: that share a link) are found again. Pure; one thread at a time.

@@ -365,8 +365,8 @@ static void measure_pair(struct lull_random *random, struct measurement *measure
     }
 }
 
-/* Describes the sensor, which refreshes a little faster or slower than it is said to, and makes the
- * job's iterations keep step with it. */
+/* Describes the sensor, which refreshes slightly faster or slower
+ * than specified, and synchronises the job's iterations with it. */
 static void draw_sensor(struct lull_random *random, const struct saving_condition *condition,
                         struct measurement *measurement, struct job *job)
 {

@@ -584,7 +584,7 @@ static void take_commands(struct pipe_sim *sim)
 
 /* ---- all of it ---- */
 
-/* The iteration before the one that the first device is at: none of the others is further. */
+/* The iteration before that of the first device: no other device is further. */
 static void tell_times(struct pipe_sim *sim, const struct lull_plan_controller_iteration *iteration,
                        double energy_j)
 {
