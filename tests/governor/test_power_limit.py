@@ -27,6 +27,8 @@ exit $status
 UNTIL_STORED = r"""
 "$@" &
 job=$!
+# With a stored profile its limit is set at once, on a late host after some seconds.
+[ -e "$LULL_STATE_DIR/emulated/limits.db" ] && sleep 6
 for turn in $(seq 90); do
     sleep 2
     [ -e "$LULL_STATE_DIR/emulated/limits.db" ] && break

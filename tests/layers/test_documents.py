@@ -15,6 +15,7 @@ DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/architecture.md"]
 PATH = re.compile(r"`(\w[\w.-]*(?:/[\w.{}*,-]+)*/?)`|\]\(([\w./-]+)\)")
 NAMES = {name for top in ("src", "cluster", "lab", "include", "tests", "tools", "docs", "bench")
          for _, _, files in os.walk(os.path.join(SOURCE, top)) for name in files}
+NAMES.add("dist/")  # where the packages are built
 STEP = re.compile(r"^( *)([\w/]+\.[ch]): (\w+)(?: \(as (\w+)\))?")
 
 

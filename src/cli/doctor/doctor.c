@@ -48,9 +48,11 @@ static void finding_print(const struct lull_doctor_finding *finding, const char 
 
 static void doctor_print_total(const struct lull_doctor_findings *findings)
 {
-    printf("%" PRIu32 " problems, %" PRIu32 " warnings\n",
-           lull_doctor_count(findings, LULL_DOCTOR_PROBLEM),
-           lull_doctor_count(findings, LULL_DOCTOR_WARNING));
+    const uint32_t problems = lull_doctor_count(findings, LULL_DOCTOR_PROBLEM);
+    const uint32_t warnings = lull_doctor_count(findings, LULL_DOCTOR_WARNING);
+
+    printf("%" PRIu32 " problem%s, %" PRIu32 " warning%s\n", problems, problems == 1 ? "" : "s",
+           warnings, warnings == 1 ? "" : "s");
 }
 
 static void doctor_print(const struct lull_doctor_findings *findings)
