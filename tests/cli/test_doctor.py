@@ -324,7 +324,7 @@ class Output(Case):
         levels = [word for word in words if word in ("ok", "warning", "problem")]
         self.assertEqual(levels, sorted(levels, key=("problem", "warning", "ok").index))
         self.assertIn("         fix: sudo systemctl stop nvidia-dcgm\n", run.stdout)
-        self.assertRegex(run.stdout, r"(?m)^1 problems, 2 warnings$")
+        self.assertRegex(run.stdout, r"(?m)^1 problem, 2 warnings$")
 
     def test_watch_prints_changes(self):
         self.start_daemon()
@@ -334,7 +334,7 @@ class Output(Case):
         self.write("proc/800/comm", "nv-hostengine\n")
         lines = [watch.stdout.readline() for _ in range(4)]
         self.assertTrue(lines[1].startswith("warning  other_manager: nv-hostengine"), lines)
-        self.assertEqual(lines[3], "0 problems, 1 warnings\n")
+        self.assertEqual(lines[3], "0 problems, 1 warning\n")
         self.remove("proc/800")
         lines = [watch.stdout.readline() for _ in range(3)]
         self.assertTrue(lines[1].startswith("gone     other_manager: nv-hostengine"), lines)
