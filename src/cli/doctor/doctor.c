@@ -60,7 +60,8 @@ static void doctor_print(const struct lull_doctor_findings *findings)
     for (int level = LULL_DOCTOR_PROBLEM; level >= LULL_DOCTOR_OK; level--)
         for (uint32_t i = 0; i < findings->count; i++)
             if ((int)findings->items[i].level == level)
-                finding_print(&findings->items[i], lull_doctor_level_name(level));
+                finding_print(&findings->items[i],
+                              lull_doctor_level_name(findings->items[i].level));
     doctor_print_total(findings);
 }
 
