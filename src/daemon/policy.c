@@ -8,15 +8,14 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/settings.h"
 #include "base/text.h"
-
-enum { LINE_BYTES = 4096 }; /* a rule names all GPUs of a node in one line */
 
 /* --- reading --- */
 
 struct policy_reader {
     const char *path;
-    uint32_t line;
+    struct lull_settings settings;
     const struct lull_policy_names *names;
     struct lull_policy *policy;
     struct lull_policy_rule *rule; /* NULL: the section of lulld itself, or none yet */
@@ -59,7 +58,7 @@ static int read_id(struct policy_reader *reader, int (*find)(const char *, uint3
     }
     if (find(name, id_out) < 0)
         return policy_refuse(
-            reader, reader->line,
+            reader, reader->settings.line,
             "%s: no %s \"%.40s\" on this node; correct the name, or give the number", field, kind,
             name);
     return 0;
@@ -69,8 +68,8 @@ static int read_flag(struct policy_reader *reader, const char *field, const char
                      bool *flag_out)
 {
     if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-        return policy_refuse(reader, reader->line, "%s: must be yes or no, not \"%.40s\"", field,
-                             value);
+        return policy_refuse(reader, reader->settings.line, "%s: must be yes or no, not \"%.40s\"",
+                             field, value);
     *flag_out = strcmp(value, "yes") == 0;
     return 0;
 }
@@ -81,7 +80,7 @@ static int policy_read_number(struct policy_reader *reader, const char *field, c
     int64_t number;
 
     if (lull_text_parse_int(value, 1, 100000, &number) < 0)
-        return policy_refuse(reader, reader->line,
+        return policy_refuse(reader, reader->settings.line,
                              "%s: must be a whole number of %s from 1 to 100000, not \"%.40s\"",
                              field, unit, value);
     *number_out = (uint32_t)number * factor;
@@ -104,14 +103,14 @@ static int policy_add_gpu(struct policy_reader *reader, const char *field, const
 
     if (policy->gpu_count == LULL_POLICY_MAX_GPUS)
         return policy_refuse(
-            reader, reader->line,
+            reader, reader->settings.line,
             "%s: more than %d GPUs are named in this file; write all where it applies", field,
             LULL_POLICY_MAX_GPUS);
     /* An index would mean another GPU after a reboot, and in a container. */
     if (strlen(name) < 8 || strlen(name) >= LULL_POLICY_NAME_BYTES ||
         (strchr(name, '-') == NULL && !policy_parse_address(name, parts)))
         return policy_refuse(
-            reader, reader->line,
+            reader, reader->settings.line,
             "%s: \"%.40s\" is not a UUID or a PCI address; lull gpus --json prints both", field,
             name);
     snprintf(policy->gpus[policy->gpu_count++], LULL_POLICY_NAME_BYTES, "%s", name);
@@ -133,7 +132,7 @@ static int policy_read_gpus(struct policy_reader *reader, const char *field, cha
         if (policy_add_gpu(reader, field, lull_text_trim(word)) < 0)
             result = -EINVAL;
     if (result == 0 && reader->rule->gpu_count == 0)
-        return policy_refuse(reader, reader->line,
+        return policy_refuse(reader, reader->settings.line,
                              "%s: no GPU is named; write all, or UUIDs or PCI addresses", field);
     return result;
 }
@@ -141,7 +140,7 @@ static int policy_read_gpus(struct policy_reader *reader, const char *field, cha
 static int policy_read_device(struct policy_reader *reader, const char *value)
 {
     if (strncmp(value, "/dev/", 5) != 0 || strlen(value) >= LULL_POLICY_NAME_BYTES)
-        return policy_refuse(reader, reader->line,
+        return policy_refuse(reader, reader->settings.line,
                              "device: must be the path of a device below /dev, not \"%.40s\"",
                              value);
     memcpy(reader->rule->device, value, strlen(value) + 1);
@@ -179,7 +178,7 @@ static int read_own_key(struct policy_reader *reader, enum key key, char *value)
         return read_flag(reader, key_names[key], value, &policy->allows_shared);
     if (key != ADMINISTRATORS && key != VIEWERS)
         return policy_refuse(
-            reader, reader->line,
+            reader, reader->settings.line,
             "%s: not a key of [lulld], which has administrators, viewers, containers and "
             "shared",
             key_names[key]);
@@ -222,36 +221,30 @@ static int read_rule_key(struct policy_reader *reader, enum key key, char *value
     default:
         break;
     }
-    return policy_refuse(reader, reader->line, "%s: not a key of this section; see lulld-policy(5)",
-                         key_names[key]);
+    return policy_refuse(reader, reader->settings.line,
+                         "%s: not a key of this section; see lulld-policy(5)", key_names[key]);
 }
 
-static int policy_read_key(struct policy_reader *reader, char *line)
+static int policy_read_key(struct policy_reader *reader, const char *name, char *value)
 {
-    char *const equals = strchr(line, '=');
     uint32_t key = 0;
-    char *name;
 
-    if (equals == NULL)
-        return policy_refuse(reader, reader->line, "\"%.40s\": must be KEY = VALUE or [SECTION]",
-                             line);
-    *equals = '\0';
-    name = lull_text_trim(line);
     while (key < KEYS && strcmp(name, key_names[key]) != 0)
         key++;
     if (key == KEYS)
-        return policy_refuse(reader, reader->line, "%.40s: no such key; see lulld-policy(5)", name);
+        return policy_refuse(reader, reader->settings.line,
+                             "%.40s: no such key; see lulld-policy(5)", name);
     if (!reader->is_in_section)
-        return policy_refuse(reader, reader->line, "%s: must be below a [SECTION]", name);
+        return policy_refuse(reader, reader->settings.line, "%s: must be below a [SECTION]", name);
     if ((reader->keys_given >> key & 1) != 0)
-        return policy_refuse(reader, reader->line, "%s: given twice in this section; remove one",
-                             name);
+        return policy_refuse(reader, reader->settings.line,
+                             "%s: given twice in this section; remove one", name);
     reader->keys_given |= UINT32_C(1) << key;
     if (reader->is_section_unknown)
         return 0;
     if (reader->rule == NULL)
-        return read_own_key(reader, (enum key)key, lull_text_trim(equals + 1));
-    return read_rule_key(reader, (enum key)key, lull_text_trim(equals + 1));
+        return read_own_key(reader, (enum key)key, value);
+    return read_rule_key(reader, (enum key)key, value);
 }
 
 /* Checks what a section lacks, which shows only at its end. */
@@ -296,49 +289,69 @@ static int read_subject(struct policy_reader *reader, const char *kind, char *na
     }
     reader->is_section_unknown = true;
     return policy_refuse(
-        reader, reader->line,
+        reader, reader->settings.line,
         "[%.40s]: no such section; use [lulld], [everybody], [user NAME], [group NAME] or "
         "[gpu GPU]",
         kind);
 }
 
-static int policy_begin_section(struct policy_reader *reader, char *line)
+static void policy_begin_section(struct policy_reader *reader)
 {
-    struct lull_policy *const policy = reader->policy;
-    char *const end = strchr(line, ']');
-    char *kind, *name;
-
     policy_end_section(reader);
     reader->is_in_section = true;
     reader->is_section_unknown = true;
-    reader->section_line = reader->line;
+    reader->section_line = reader->settings.line;
     reader->keys_given = 0;
     reader->rule = NULL;
-    if (end == NULL || end[1] != '\0')
-        return policy_refuse(reader, reader->line, "\"%.40s\": must be written [SECTION]", line);
-    *end = '\0';
-    kind = lull_text_trim(line + 1);
-    name = kind + strcspn(kind, LULL_TEXT_BLANKS);
-    if (*name != '\0')
-        *name++ = '\0';
+}
+
+static int policy_read_section(struct policy_reader *reader, const char *kind, char *name)
+{
+    struct lull_policy *const policy = reader->policy;
+
+    policy_begin_section(reader);
     reader->is_section_unknown = false;
-    if (strcmp(kind, "lulld") == 0 && *lull_text_trim(name) == '\0')
+    if (strcmp(kind, "lulld") == 0 && *name == '\0')
         return 0;
     reader->is_section_unknown = policy->rule_count == LULL_POLICY_MAX_RULES;
     if (reader->is_section_unknown)
-        return policy_refuse(reader, reader->line,
+        return policy_refuse(reader, reader->settings.line,
                              "[%.40s]: more than %d sections; merge sections with equal contents",
                              kind, LULL_POLICY_MAX_RULES);
     reader->rule = &policy->rules[policy->rule_count++];
-    return read_subject(reader, kind, lull_text_trim(name));
+    return read_subject(reader, kind, name);
 }
 
-static int policy_read_line(struct policy_reader *reader, char *line)
+/* Reads a line; false: there is none. */
+static bool policy_read_line(struct policy_reader *reader)
 {
-    line = lull_text_trim(line);
-    if (*line == '\0' || *line == '#')
-        return 0;
-    return *line == '[' ? policy_begin_section(reader, line) : policy_read_key(reader, line);
+    struct lull_settings *const settings = &reader->settings;
+
+    switch (lull_settings_next(settings)) {
+    case LULL_SETTINGS_END:
+        return false;
+    case LULL_SETTINGS_SECTION:
+        policy_read_section(reader, settings->name, settings->value);
+        break;
+    case LULL_SETTINGS_KEY:
+        policy_read_key(reader, settings->name, settings->value);
+        break;
+    case LULL_SETTINGS_NOT_TEXT:
+        policy_refuse(reader, settings->line,
+                      "not a line of text of at most %d bytes; correct or remove it",
+                      LULL_SETTINGS_LINE_BYTES - 1);
+        break;
+    case LULL_SETTINGS_NO_SECTION:
+        policy_begin_section(reader);
+        policy_refuse(reader, settings->line, "\"%.40s\": must be written [SECTION]",
+                      settings->name);
+        break;
+    case LULL_SETTINGS_NO_KEY:
+        policy_refuse(reader, settings->line, "\"%.40s\": must be KEY = VALUE or [SECTION]",
+                      settings->name);
+        break;
+    }
+    return true;
 }
 
 int lull_policy_read(const char *path, const char *text, size_t size,
@@ -347,28 +360,15 @@ int lull_policy_read(const char *path, const char *text, size_t size,
                      struct lull_error *err)
 {
     struct lull_policy policy = {0};
-    struct policy_reader reader = {
-        .path = path, .names = names, .policy = &policy, .err = err, .listener = listener};
-    const char *at = text;
-    const char *const end = text + size;
-    char line[LINE_BYTES];
+    struct policy_reader reader = {.path = path,
+                                   .settings = {.at = text, .end = text + size},
+                                   .names = names,
+                                   .policy = &policy,
+                                   .err = err,
+                                   .listener = listener};
 
-    while (at < end && (reader.error_count == 0 || listener != NULL)) {
-        const char *const newline = memchr(at, '\n', (size_t)(end - at));
-        const size_t length = (size_t)((newline != NULL ? newline : end) - at);
-
-        reader.line++;
-        if (length >= sizeof(line) || memchr(at, '\0', length) != NULL) {
-            policy_refuse(&reader, reader.line,
-                          "not a line of text of at most %d bytes; correct or remove it",
-                          LINE_BYTES - 1);
-        } else {
-            memcpy(line, at, length);
-            line[length] = '\0';
-            policy_read_line(&reader, line);
-        }
-        at = newline != NULL ? newline + 1 : end;
-    }
+    while ((reader.error_count == 0 || listener != NULL) && policy_read_line(&reader))
+        continue;
     policy_end_section(&reader);
     if (reader.error_count != 0)
         return -EINVAL;

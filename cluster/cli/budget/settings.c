@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/settings.h"
 #include "base/text.h"
 
-enum { LINE_BYTES = 1024, MAX_GPUS = 64, MAX_KEYS = 32 };
+enum { MAX_GPUS = 64, MAX_KEYS = 32 };
 
 /* What keys of a section write to, or NULL: the key does not belong there. */
 struct target {
@@ -21,7 +22,7 @@ struct target {
 
 struct settings_reader {
     const char *path;
-    uint32_t line;
+    struct lull_settings text;
     lull_budget_find_user *find_user;
     struct lull_budget_settings *settings;
     struct target target;
@@ -39,7 +40,8 @@ budget_settings_refuse(const struct settings_reader *reader, const char *format,
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    return lull_error_set(reader->err, -EINVAL, "%.80s:%u: %s", reader->path, reader->line, text);
+    return lull_error_set(reader->err, -EINVAL, "%.80s:%u: %s", reader->path, reader->text.line,
+                          text);
 }
 
 /* --- values --- */
@@ -256,17 +258,10 @@ static int budget_settings_take_key(const struct settings_reader *reader, enum b
     }
 }
 
-static int budget_settings_read_key(struct settings_reader *reader, char *line)
+static int budget_settings_read_key(struct settings_reader *reader, const char *name, char *value)
 {
-    char *const equals = strchr(line, '=');
     uint32_t key = 0;
-    char *name;
 
-    if (equals == NULL)
-        return budget_settings_refuse(reader, "\"%.40s\" is neither KEY = VALUE nor [SECTION]",
-                                      line);
-    *equals = '\0';
-    name = lull_text_trim(line);
     while (key < KEYS && strcmp(name, key_names[key]) != 0)
         key++;
     if (key == KEYS)
@@ -277,7 +272,7 @@ static int budget_settings_read_key(struct settings_reader *reader, char *line)
     if ((reader->keys_given >> key & 1) != 0)
         return budget_settings_refuse(reader, "%s is given twice in this section", name);
     reader->keys_given |= UINT32_C(1) << key;
-    return budget_settings_take_key(reader, (enum budget_key)key, lull_text_trim(equals + 1));
+    return budget_settings_take_key(reader, (enum budget_key)key, value);
 }
 
 /* --- sections --- */
@@ -326,20 +321,11 @@ static bool budget_settings_is_repeated(const struct settings_reader *reader, co
     return found > 1;
 }
 
-static int budget_settings_begin_section(struct settings_reader *reader, char *line)
+static int budget_settings_begin_section(struct settings_reader *reader, const char *kind,
+                                         const char *name)
 {
-    char *const end = strchr(line, ']');
-    char *kind, *name;
     int result;
 
-    if (end == NULL || end[1] != '\0')
-        return budget_settings_refuse(reader, "a section is written [SECTION]");
-    *end = '\0';
-    kind = lull_text_trim(line + 1);
-    name = kind + strcspn(kind, LULL_TEXT_BLANKS);
-    if (*name != '\0')
-        *name++ = '\0';
-    name = lull_text_trim(name);
     reader->is_in_section = true;
     reader->keys_given = 0;
     reader->target = (struct target){0};
@@ -358,13 +344,21 @@ static int budget_settings_begin_section(struct settings_reader *reader, char *l
     return result;
 }
 
-static int budget_settings_read_line(struct settings_reader *reader, char *line)
+static int budget_settings_read_line(struct settings_reader *reader, enum lull_settings_kind kind)
 {
-    line = lull_text_trim(line);
-    if (*line == '\0' || *line == '#')
-        return 0;
-    return *line == '[' ? budget_settings_begin_section(reader, line)
-                        : budget_settings_read_key(reader, line);
+    struct lull_settings *const text = &reader->text;
+
+    if (kind == LULL_SETTINGS_SECTION)
+        return budget_settings_begin_section(reader, text->name, text->value);
+    if (kind == LULL_SETTINGS_KEY)
+        return budget_settings_read_key(reader, text->name, text->value);
+    if (kind == LULL_SETTINGS_NO_SECTION)
+        return budget_settings_refuse(reader, "a section is written [SECTION]");
+    if (kind == LULL_SETTINGS_NO_KEY)
+        return budget_settings_refuse(reader, "\"%.40s\" is neither KEY = VALUE nor [SECTION]",
+                                      text->name);
+    return budget_settings_refuse(reader, "not a line of text, or longer than %d bytes",
+                                  LULL_SETTINGS_LINE_BYTES - 1);
 }
 
 /* --- the whole --- */
@@ -401,29 +395,14 @@ static int budget_settings_check(const struct settings_reader *reader)
     return 0;
 }
 
-static int budget_settings_read_all(struct settings_reader *reader, const char *text, size_t size)
+static int budget_settings_read_all(struct settings_reader *reader)
 {
-    const char *at = text;
-    const char *const end = text + size;
-    char line[LINE_BYTES];
+    enum lull_settings_kind kind;
+    int result = 0;
 
-    while (at < end) {
-        const char *const newline = memchr(at, '\n', (size_t)(end - at));
-        const size_t length = (size_t)((newline != NULL ? newline : end) - at);
-        int result;
-
-        reader->line++;
-        if (length >= sizeof(line) || memchr(at, '\0', length) != NULL)
-            return budget_settings_refuse(reader, "not a line of text, or longer than %d bytes",
-                                          LINE_BYTES - 1);
-        memcpy(line, at, length);
-        line[length] = '\0';
-        result = budget_settings_read_line(reader, line);
-        if (result < 0)
-            return result;
-        at += length + 1;
-    }
-    return budget_settings_check(reader);
+    while (result == 0 && (kind = lull_settings_next(&reader->text)) != LULL_SETTINGS_END)
+        result = budget_settings_read_line(reader, kind);
+    return result < 0 ? result : budget_settings_check(reader);
 }
 
 int lull_budget_settings_read(const char *path, const char *text, size_t size,
@@ -431,8 +410,11 @@ int lull_budget_settings_read(const char *path, const char *text, size_t size,
                               struct lull_budget_settings *settings_out, struct lull_error *err)
 {
     struct lull_budget_settings *settings = calloc(1, sizeof(*settings));
-    struct settings_reader reader = {
-        .path = path, .find_user = find_user, .settings = settings, .err = err};
+    struct settings_reader reader = {.path = path,
+                                     .text = {.at = text, .end = text + size},
+                                     .find_user = find_user,
+                                     .settings = settings,
+                                     .err = err};
     int result;
 
     if (settings == NULL)
@@ -440,7 +422,7 @@ int lull_budget_settings_read(const char *path, const char *text, size_t size,
     settings->hold_s = 30.0;
     settings->openadr_poll_s = 10.0;
     settings->others = ordinary_job;
-    result = budget_settings_read_all(&reader, text, size);
+    result = budget_settings_read_all(&reader);
     if (result == 0 && settings->node_count == 0)
         settings->nodes[settings->node_count++] =
             (struct lull_budget_node){.name = "localhost", .rack = -1};

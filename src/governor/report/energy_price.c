@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/path.h"
+#include "base/settings.h"
 #include "base/text.h"
 
 static const char system_file[] = "/etc/lull/lull.conf";
@@ -52,11 +53,9 @@ int lull_energy_price_parse_co2(const char *text, struct lull_energy_price *pric
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-enum { LINE_BYTES = 256 };
-
 struct price_reader {
     const char *name; /* of the file */
-    int line;         /* from 1 */
+    struct lull_settings text;
     bool is_in_section;
     struct lull_energy_price price;
     struct lull_error *err;
@@ -64,20 +63,12 @@ struct price_reader {
 
 static int energy_price_refuse(const struct price_reader *reader, const char *what)
 {
-    return lull_error_set(reader->err, -EINVAL, "%.100s:%d: %s", reader->name, reader->line, what);
+    return lull_error_set(reader->err, -EINVAL, "%.100s:%u: %s", reader->name, reader->text.line,
+                          what);
 }
 
-static int energy_price_read_key(struct price_reader *reader, char *line)
+static int energy_price_read_key(struct price_reader *reader, const char *key, const char *value)
 {
-    char *const equals = strchr(line, '=');
-    const char *key;
-    const char *value;
-
-    if (equals == NULL)
-        return energy_price_refuse(reader, "this is neither KEY = VALUE nor [energy]");
-    *equals = '\0';
-    key = lull_text_trim(line);
-    value = lull_text_trim(equals + 1);
     if (!reader->is_in_section)
         return energy_price_refuse(reader, "a key precedes the section [energy]");
     if (strcmp(key, "price-per-kwh") == 0) {
@@ -97,39 +88,33 @@ static int energy_price_read_key(struct price_reader *reader, char *line)
     return energy_price_refuse(reader, "the keys of [energy] are price-per-kwh and co2-g-per-kwh");
 }
 
-static int energy_price_read_line(struct price_reader *reader, char *line)
+static int energy_price_read_line(struct price_reader *reader, enum lull_settings_kind kind)
 {
-    line = lull_text_trim(line);
-    if (*line == '\0' || *line == '#')
-        return 0;
-    if (*line != '[')
-        return energy_price_read_key(reader, line);
-    reader->is_in_section = strcmp(line, "[energy]") == 0;
+    const struct lull_settings *const text = &reader->text;
+
+    if (kind == LULL_SETTINGS_KEY)
+        return energy_price_read_key(reader, text->name, text->value);
+    if (kind == LULL_SETTINGS_NO_KEY)
+        return energy_price_refuse(reader, "this is neither KEY = VALUE nor [energy]");
+    if (kind == LULL_SETTINGS_NOT_TEXT)
+        return energy_price_refuse(reader, "not a line of text");
+    reader->is_in_section = kind == LULL_SETTINGS_SECTION && strcmp(text->name, "energy") == 0 &&
+                            text->value[0] == '\0';
     return reader->is_in_section ? 0 : energy_price_refuse(reader, "the only section is [energy]");
 }
 
 int lull_energy_price_read(const char *name, const char *text, size_t size,
                            struct lull_energy_price *price_out, struct lull_error *err)
 {
-    struct price_reader reader = {.name = name, .err = err};
-    const char *const end = text + size;
-    const char *at = text;
-    char line[LINE_BYTES];
+    struct price_reader reader = {
+        .name = name, .text = {.at = text, .end = text + size}, .err = err};
+    enum lull_settings_kind kind;
 
-    while (at < end) {
-        const char *const newline = memchr(at, '\n', (size_t)(end - at));
-        const size_t length = (size_t)((newline != NULL ? newline : end) - at);
-        int result;
+    while ((kind = lull_settings_next(&reader.text)) != LULL_SETTINGS_END) {
+        const int result = energy_price_read_line(&reader, kind);
 
-        reader.line++;
-        if (length >= sizeof(line) || memchr(at, '\0', length) != NULL)
-            return energy_price_refuse(&reader, "not a line of text");
-        memcpy(line, at, length);
-        line[length] = '\0';
-        result = energy_price_read_line(&reader, line);
         if (result < 0)
             return result;
-        at = newline != NULL ? newline + 1 : end;
     }
     *price_out = reader.price;
     return 0;
