@@ -13,36 +13,6 @@
 /* No GPU has drawn more since its driver was loaded: 1500 W for 20 years. */
 #define MAX_ENERGY_MJ UINT64_C(1000000000000000)
 
-uint32_t lull_devices_count(const struct lull_devices *devices)
-{
-    return atomic_load(&devices->count);
-}
-
-const char *lull_devices_vendor(const struct lull_devices *devices)
-{
-    return devices->vendor != NULL ? devices->vendor->name : "";
-}
-
-const char *lull_devices_driver_version(const struct lull_devices *devices)
-{
-    return devices->driver_version;
-}
-
-const struct lull_device_info *lull_device_info(const struct lull_devices *devices, uint32_t gpu)
-{
-    const struct lull_device_info *late = atomic_load(&devices->late_infos[gpu]);
-
-    return late != NULL ? late : &devices->infos[gpu];
-}
-
-int lull_device_find(const struct lull_devices *devices, const char *uuid)
-{
-    for (uint32_t gpu = 0; gpu < atomic_load(&devices->count); gpu++)
-        if (uuid[0] != '\0' && strcmp(lull_device_info(devices, gpu)->uuid, uuid) == 0)
-            return (int)gpu;
-    return -ENODEV;
-}
-
 /* --- calls of the driver --- */
 
 /* Begins a call; LULL_DEVICE_ABSENT: it cannot be made. */

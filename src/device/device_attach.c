@@ -23,6 +23,40 @@ static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_amd
 
 enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };
 
+/* --- what is attached --- */
+
+uint32_t lull_devices_count(const struct lull_devices *devices)
+{
+    return atomic_load(&devices->count);
+}
+
+const char *lull_devices_vendor(const struct lull_devices *devices)
+{
+    return devices->vendor != NULL ? devices->vendor->name : "";
+}
+
+const char *lull_devices_driver_version(const struct lull_devices *devices)
+{
+    return devices->driver_version;
+}
+
+const struct lull_device_info *lull_device_info(const struct lull_devices *devices, uint32_t gpu)
+{
+    const struct lull_device_info *late = atomic_load(&devices->late_infos[gpu]);
+
+    return late != NULL ? late : &devices->infos[gpu];
+}
+
+int lull_device_find(const struct lull_devices *devices, const char *uuid)
+{
+    for (uint32_t gpu = 0; gpu < atomic_load(&devices->count); gpu++)
+        if (uuid[0] != '\0' && strcmp(lull_device_info(devices, gpu)->uuid, uuid) == 0)
+            return (int)gpu;
+    return -ENODEV;
+}
+
+/* --- the vendor --- */
+
 /* Chooses the vendors that are tried, as the range [*first, *end) of the table: the one that
  * LULL_VENDOR names, or all of them. */
 static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err)
