@@ -14,8 +14,10 @@
 
 static const int64_t now_s = 1796000000; /* in November 2026 */
 
-static void check(struct lull_grid_events *grid)
+static void check(const struct lull_grid_events *grid)
 {
+    static struct lull_grid_events begun; /* the target marks what has begun */
+
     require(grid->count <= LULL_GRID_MAX_EVENTS);
     for (uint32_t i = 0; i < grid->count; i++) {
         const struct lull_grid_event *event = &grid->events[i];
@@ -24,8 +26,10 @@ static void check(struct lull_grid_events *grid)
         require(event->end_s <= LULL_GRID_FOR_EVER && event->until_s <= LULL_GRID_FOR_EVER);
         require(event->after_s >= 0 && event->after_s < event->until_s);
         require(event->target_w >= 0.0 && isfinite(event->target_w));
-        if (!event->begins_now && event->after_s == 0)
-            require(lull_grid_target_w(grid, event->begin_s, 0) <= event->target_w);
+        if (event->begins_now || event->after_s > 0)
+            continue;
+        begun = *grid;
+        require(lull_grid_target_w(&begun, event->begin_s, 0) <= event->target_w);
     }
 }
 
