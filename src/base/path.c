@@ -141,7 +141,7 @@ int lull_path_do(const char *path, int wait_ms, int (*work)(void *context, struc
 
     answer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (answer == MAP_FAILED)
-        return lull_error_set(err, -errno, "%s: no memory to look at it", path);
+        return lull_error_set(err, -errno, "%s: not enough memory to access it", path);
     if (size > 0)
         memcpy(answer->context, context, size);
     if (!late_has(path))
@@ -150,10 +150,10 @@ int lull_path_do(const char *path, int wait_ms, int (*work)(void *context, struc
         lull_error_set(err, result,
                        "%s: its file system does not answer; see whether its server is up", path);
     } else if (result < 0) {
-        lull_error_set(err, result, "%s: cannot start a process to look at it: %s", path,
+        lull_error_set(err, result, "%s: cannot start a process that accesses it: %s", path,
                        strerror(-result));
     } else if (!answer->has_ended) {
-        result = lull_error_set(err, -EIO, "%s: the process that looked at it was killed", path);
+        result = lull_error_set(err, -EIO, "%s: the process that accessed it was killed", path);
     } else {
         result = answer->result;
         if (result < 0 && err != NULL)
@@ -235,12 +235,12 @@ int lull_path_read(const char *path, size_t limit, int wait_ms, char **data_out,
     reading.shared =
         mmap(NULL, limit + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (reading.shared == MAP_FAILED)
-        return lull_error_set(err, -errno, "%s: no memory to read it", path);
+        return lull_error_set(err, -errno, "%s: not enough memory to read it", path);
     result = lull_path_do(path, wait_ms, path_read_file, &reading, sizeof(reading), err);
     if (result == 0) {
         data = malloc(reading.size + 1);
         if (data == NULL)
-            result = lull_error_set(err, -ENOMEM, "%s: no memory to read it", path);
+            result = lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     }
     if (data != NULL) {
         memcpy(data, reading.shared, reading.size);

@@ -13,6 +13,8 @@
 #include "base/process.h"
 #include "cli/doctor/judge.h"
 
+#define SET_TEXT(array, text) snprintf(array, sizeof(array), "%s", text)
+
 static struct lull_doctor_facts facts;
 static struct lull_doctor_findings findings;
 
@@ -20,12 +22,12 @@ static struct lull_doctor_findings findings;
 static void set_well(void)
 {
     memset(&facts, 0, sizeof(facts));
-    strcpy(facts.driver.vendor, "nvidia");
-    strcpy(facts.driver.version, "560.35.05");
-    strcpy(facts.driver.module_version, "560.35.05");
+    SET_TEXT(facts.driver.vendor, "nvidia");
+    SET_TEXT(facts.driver.version, "560.35.05");
+    SET_TEXT(facts.driver.module_version, "560.35.05");
     facts.driver.gpu_count = 2;
-    strcpy(facts.daemon.runtime_dir, "/run/lull");
-    strcpy(facts.daemon.policy, "/etc/lull/policy.conf");
+    SET_TEXT(facts.daemon.runtime_dir, "/run/lull");
+    SET_TEXT(facts.daemon.policy, "/etc/lull/policy.conf");
     facts.node = (struct lull_doctor_node){.is_hardware = true,
                                            .has_module = true,
                                            .has_device = true,
@@ -67,7 +69,7 @@ static void break_driver_module(void)
 static void break_driver_path(void)
 {
     break_driver();
-    strcpy(facts.driver.override, "LULL_NVML=/nowhere");
+    SET_TEXT(facts.driver.override, "LULL_NVML=/nowhere");
 }
 
 static void break_container_devices(void)
@@ -101,25 +103,25 @@ static void break_no_driver_at_all(void)
 
 static void break_module(void)
 {
-    strcpy(facts.driver.module_version, "570.10");
+    SET_TEXT(facts.driver.module_version, "570.10");
 }
 
 static void break_age(void)
 {
-    strcpy(facts.driver.version, "534.99.1");
+    SET_TEXT(facts.driver.version, "534.99.1");
     facts.driver.module_version[0] = '\0';
 }
 
 static void break_list_first(void)
 {
-    strcpy(facts.driver.version, "535.43.02");
-    strcpy(facts.driver.module_version, "535.43.02");
+    SET_TEXT(facts.driver.version, "535.43.02");
+    SET_TEXT(facts.driver.module_version, "535.43.02");
 }
 
 static void break_list(void)
 {
-    strcpy(facts.driver.version, "535.85.05");
-    strcpy(facts.driver.module_version, "535.85.05");
+    SET_TEXT(facts.driver.version, "535.85.05");
+    SET_TEXT(facts.driver.module_version, "535.85.05");
 }
 
 static void break_profiling(void)
@@ -129,7 +131,7 @@ static void break_profiling(void)
 
 static void break_gpu(void)
 {
-    strcpy(facts.gpus[1].unopened, "not opened: lost");
+    SET_TEXT(facts.gpus[1].unopened, "not opened: lost");
 }
 
 static void break_vgpu(void)
@@ -165,7 +167,7 @@ static void break_lock(void)
 
 static void break_lock_amd(void)
 {
-    strcpy(facts.driver.vendor, "amd");
+    SET_TEXT(facts.driver.vendor, "amd");
     break_lock();
 }
 
@@ -199,20 +201,20 @@ static void break_daemon_version(void)
 static void break_daemon_group(void)
 {
     set_error(&facts.daemon.err, -EACCES, "permission denied");
-    strcpy(facts.daemon.socket_group, "gpu");
+    SET_TEXT(facts.daemon.socket_group, "gpu");
 }
 
 static void break_daemon_policy(void)
 {
     set_error(&facts.daemon.err, -EACCES, "permission denied");
-    strcpy(facts.daemon.socket_group, "root");
+    SET_TEXT(facts.daemon.socket_group, "root");
 }
 
 static void break_daemon_pod(void)
 {
     break_daemon_unit();
     facts.node.is_container = true;
-    strcpy(facts.node.pod.uid, "3f1c9a52-07be-4d1e-9c41-8a5b60d2e7f4");
+    SET_TEXT(facts.node.pod.uid, "3f1c9a52-07be-4d1e-9c41-8a5b60d2e7f4");
 }
 
 static void break_daemon_container(void)
@@ -316,13 +318,13 @@ static void break_seccomp(void)
 
 static void break_slurm(void)
 {
-    strcpy(facts.node.slurm_conf, "/etc/slurm");
+    SET_TEXT(facts.node.slurm_conf, "/etc/slurm");
 }
 
 static void break_rapl(void)
 {
     set_error(&facts.node.rapl, -EACCES, "energy_uj: Permission denied");
-    strcpy(facts.node.powercap, "/sys/class/powercap");
+    SET_TEXT(facts.node.powercap, "/sys/class/powercap");
 }
 
 static const struct broken {
@@ -420,13 +422,13 @@ static void test_limits_of_numbers(void **state)
     facts.node.kernel[0] = 5;
     facts.node.kernel[1] = 3;
     facts.probes.nccl_version = 22300;
-    strcpy(facts.driver.version, "535.86.10");
-    strcpy(facts.driver.module_version, "535.86.10");
+    SET_TEXT(facts.driver.version, "535.86.10");
+    SET_TEXT(facts.driver.module_version, "535.86.10");
     lull_doctor_judge(&facts, &findings);
     assert_int_equal(lull_doctor_count(&findings, LULL_DOCTOR_OK), findings.count);
     facts.probes.nccl_version = 23199;
-    strcpy(facts.driver.version, "535.42");
-    strcpy(facts.driver.module_version, "535.42");
+    SET_TEXT(facts.driver.version, "535.42");
+    SET_TEXT(facts.driver.module_version, "535.42");
     lull_doctor_judge(&facts, &findings);
     assert_int_equal(lull_doctor_count(&findings, LULL_DOCTOR_OK), findings.count);
 }

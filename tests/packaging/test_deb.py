@@ -37,14 +37,14 @@ def release_packages():
 def make_newer(path, folder):
     """The same package with a higher version."""
     with tempfile.TemporaryDirectory(prefix="lull-deb-") as place:
-        subprocess.run(["dpkg-deb", "-R", path, place + "/root"], check=True)
-        control = place + "/root/DEBIAN/control"
+        subprocess.run(["dpkg-deb", "-R", path, place + "/tree"], check=True)
+        control = place + "/tree/DEBIAN/control"
         with open(control, encoding="utf-8") as file:
             text = file.read()
         version = re.search(r"^Version: (.+)$", text, re.M)[1]
         with open(control, "w", encoding="utf-8") as file:
             file.write(text.replace(version, version + "+1"))
-        subprocess.run(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", place + "/root", folder], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", place + "/tree", folder], check=True, stdout=subprocess.DEVNULL)
 
 
 class Steps(unittest.TestCase):

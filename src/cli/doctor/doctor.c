@@ -115,39 +115,44 @@ static bool has_finding(const struct lull_doctor_findings *findings,
     return false;
 }
 
-static void doctor_print_changes(const struct lull_doctor_findings *before,
-                                 const struct lull_doctor_findings *now)
+/* Returns whether a list has a finding that the other one lacks. */
+static bool has_more(const struct lull_doctor_findings *findings,
+                     const struct lull_doctor_findings *than)
+{
+    for (uint32_t i = 0; i < findings->count; i++)
+        if (!has_finding(than, &findings->items[i]))
+            return true;
+    return false;
+}
+
+static void doctor_print_time(void)
 {
     const time_t seconds = time(NULL);
-    char stamp[32] = "";
     struct tm local;
-    bool is_changed = false;
+    char stamp[32] = "";
 
     if (localtime_r(&seconds, &local) != NULL)
         strftime(stamp, sizeof(stamp), "%F %T", &local);
-    for (uint32_t i = 0; i < before->count; i++) {
-        if (has_finding(now, &before->items[i]))
-            continue;
-        printf("%s", is_changed ? "" : stamp);
-        printf("%s", is_changed ? "" : "\n");
-        is_changed = true;
-        if (before->items[i].level != LULL_DOCTOR_OK) {
-            struct lull_doctor_finding gone = before->items[i];
+    puts(stamp);
+}
 
-            gone.fix[0] = '\0';
+static void doctor_print_changes(const struct lull_doctor_findings *before,
+                                 const struct lull_doctor_findings *now)
+{
+    if (!has_more(before, now) && !has_more(now, before))
+        return;
+    doctor_print_time();
+    for (uint32_t i = 0; i < before->count; i++) {
+        struct lull_doctor_finding gone = before->items[i];
+
+        gone.fix[0] = '\0';
+        if (gone.level != LULL_DOCTOR_OK && !has_finding(now, &gone))
             finding_print(&gone, "gone");
-        }
     }
-    for (uint32_t i = 0; i < now->count; i++) {
-        if (has_finding(before, &now->items[i]))
-            continue;
-        printf("%s", is_changed ? "" : stamp);
-        printf("%s", is_changed ? "" : "\n");
-        is_changed = true;
-        finding_print(&now->items[i], lull_doctor_level_name(now->items[i].level));
-    }
-    if (is_changed)
-        doctor_print_total(now);
+    for (uint32_t i = 0; i < now->count; i++)
+        if (!has_finding(before, &now->items[i]))
+            finding_print(&now->items[i], lull_doctor_level_name(now->items[i].level));
+    doctor_print_total(now);
 }
 
 static void doctor_examine(const struct lull_doctor_sources *sources,
