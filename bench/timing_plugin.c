@@ -3,8 +3,7 @@
  * LULL_TIMED_PLUGIN and takes the time of it. When a communicator ends, a line is
  * appended to the file named by LULL_TIMES for each thread that has called since:
  *   process thread-name callbacks nanoseconds
- * What reading the clock costs by itself is taken off.
- * SPDX-License-Identifier: Apache-2.0
+ * The cost of reading the clock is subtracted. SPDX-License-Identifier: Apache-2.0
  */
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /*
- * What a lowered clock does to a job that the guard is audited with: by how much an iteration takes
- * longer at a point, in this iteration and on average.
+ * Harm that a lowered clock does to a job that the guard is audited with: the increase of an
+ * iteration's length at a point, in this iteration and on average.
  *
  * Points are indices into the clock list, 0 the reference. Caller's storage; one thread.
  * SPDX-License-Identifier: Apache-2.0

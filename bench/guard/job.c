@@ -31,7 +31,7 @@ enum phase {
     COMPUTING,
     WAITING,  /* for the other ranks */
     SECTION,  /* the collective's own work */
-    AFTERMATH /* what the lowered clock has added to it */
+    AFTERMATH /* time that the lowered clock added to it */
 };
 
 struct rank {
@@ -58,7 +58,7 @@ struct rank {
     double return_ms; /* INFINITY: no call is under way */
     double effect_ms; /* INFINITY: the clock does not move */
     double settles_ms;
-    double called_ms; /* how long the call took, waiting included */
+    double called_ms; /* length of the call, waiting included */
 };
 
 struct audit_job {
@@ -143,7 +143,7 @@ static void begin_computing(struct audit_job *job, uint32_t index)
     rank->lost_since_left = 0.0;
 }
 
-/* How fast the rank's phase goes on, 1 at full speed. */
+/* Speed of the rank's present phase, 1 at full speed. */
 static double speed_of(const struct audit_job *job, uint32_t index)
 {
     const struct rank *rank = &job->ranks[index];
@@ -208,7 +208,7 @@ static uint32_t section_point(const struct audit_job *job, uint32_t index)
     return deepest;
 }
 
-/* What the ranks that leave together have lost since they left the last time. */
+/* Returns the largest loss, since the last collective, among the ranks that leave it together. */
 static double lost_together(const struct audit_job *job, uint32_t index)
 {
     double most = 0.0;
@@ -581,8 +581,8 @@ static uint32_t kept_steady(const struct audit_job *job, const struct lull_targe
     return lull_controller_kept_point(job->controller, index, steady);
 }
 
-/* What a target that is kept costs on a rank. Beside sections the steady point slows what is
- * computed, and a section that is not lowered further runs at it. */
+/* Slowdown that an accepted target causes on a rank. With sections, the steady point slows
+ * computation, and a section that is not lowered further runs at the steady point. */
 static double kept_cost(const struct audit_job *job, const struct lull_controller_view *now,
                         uint32_t index, const struct lull_target *target)
 {

@@ -6,7 +6,7 @@
  * driver call returns, a clock follows, the controller wants to be asked. The node has one driver
  * that serves one call at a time.
  *
- * What a lowered clock costs is decided by the harm alone (harm.h): with a steady point it slows
+ * Only the harm (harm.h) determines the cost of a lowered clock: with a steady point it slows
  * whatever runs while the clock is low; with sections it lengthens the section that was low, and
  * computation that runs low, at a steady point too, is slower in proportion to the clock. The loss
  * is counted without noise: the work done low, in iterations of the unmanaged job, times what it

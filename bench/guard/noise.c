@@ -97,7 +97,7 @@ static double lognormal(struct audit_random *random)
     return (exp(audit_random_normal(random)) - sqrt(e)) / sqrt((e - 1.0) * e);
 }
 
-/* How far the drift has come: up for DRIFT_TURN iterations, then down as far, from 0. */
+/* Present drift. From 0 it rises for DRIFT_TURN iterations, then falls for as many. */
 static double drift(const struct audit_noise *noise)
 {
     const uint32_t at = (noise->counted + noise->phase) % (2 * DRIFT_TURN);

@@ -5,7 +5,7 @@
 
 #include "audit.h"
 
-/* When a run is looked at. */
+/* Times at which a run is looked at. */
 static const uint32_t looks[] = {100, 500, 1000, 3000, 10000, 30000};
 
 enum { MAX_LOOKS = sizeof(looks) / sizeof(looks[0]) };
