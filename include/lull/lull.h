@@ -83,7 +83,7 @@ struct lull_window {
  * energy counters of its GPUs through NVIDIA's driver library, if there is one, at the edges of
  * windows but once a second at most. Its GPUs are those on which the driver lists this process,
  * else those in CUDA_VISIBLE_DEVICES, else the node's only GPU. The first call starts a thread that
- * loads that library and reads; it blocks all signals. One call per second waits for it, usually
+ * loads that library and reads; it blocks all signals. One call per second waits for it: some
  * milliseconds, 0.1 s at most (the first one 1 s); the others take about a microsecond. A driver
  * that hangs is not waited for again.
  *
