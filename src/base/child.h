@@ -23,7 +23,7 @@ struct lull_child_signals {
     bool ignores_children; /* SIGCHLD was ignored */
 };
 
-/* How a child differs from one that inherits everything from Lull. */
+/* Differences of a child from one that inherits everything from Lull. */
 struct lull_child_setup {
     int stdout_fd; /* becomes its standard output; -1: Lull's own */
     int stderr_fd;

@@ -17,7 +17,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 
-/* How long the reader of a named pipe may pause. */
+/* Longest time that a write waits for the reader of a named pipe. */
 enum { PIPE_WAIT_MS = 2000 };
 
 /* A write may be cut short, so it continues until all is written. */

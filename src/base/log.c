@@ -79,8 +79,8 @@ static ssize_t write_now(const char *text, size_t size)
     } else if (atomic_load(&is_socket)) {
         written = send(STDERR_FILENO, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     } else {
-        /* What could not be opened again takes this much if it takes anything, unless another
-         * program writes to it at the same moment. */
+        /* A descriptor that could not be reopened accepts this much if it is writable, unless
+         * another program writes to it at the same moment. */
         if (!is_writable(STDERR_FILENO, 0))
             return -EAGAIN;
         written = write(STDERR_FILENO, text, size);

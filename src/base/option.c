@@ -406,7 +406,7 @@ int lull_options_read(const struct lull_option_reader *reader, int argc, char **
     struct option_reading reading = {.reader = reader};
     int rc;
 
-    (void)argc; /* where assertions are off */
+    (void)argc; /* unused if assertions are off */
     assert(argc > 0 && argv[argc] == NULL);
     *operands_out = (struct lull_operands){0};
     option_collect(&reading);

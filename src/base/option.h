@@ -40,7 +40,7 @@ enum lull_option_hint { LULL_OPTION_PLAIN, LULL_OPTION_FILE, LULL_OPTION_FOLDER 
 struct lull_option {
     const char *name;  /* without dashes */
     char letter;       /* 0: none */
-    const char *value; /* what represents the value in the help; null: its words, or it is a flag */
+    const char *value; /* placeholder of the value in the help; null: its words, or it is a flag */
     enum lull_option_type type;
     enum lull_option_hint hint;
     size_t offset; /* in the struct of the table; LULL_INTO fills in both */
@@ -60,9 +60,9 @@ struct lull_option {
      * status follows from it; err may be left unchanged, then the message is made of `expected`.
      */
     int (*parse)(const char *text, void *place, struct lull_error *err);
-    const char *expected;      /* what to give instead of a wrong value: "auto or watts" */
+    const char *expected;      /* valid values, for error messages: "auto or watts" */
     const char *default_value; /* default, as one would write it; it is set before parsing */
-    const char *otherwise;     /* how a default is described that cannot be written so */
+    const char *otherwise;     /* description of a default that cannot be written so */
     const char *environment;   /* a variable that takes the default's place */
     const char *needs;         /* options of which one must be there, "this|that" or "this=value" */
     const char *excludes;      /* options that do not go with it, "this|that" */
@@ -124,7 +124,7 @@ struct lull_operands {
     char **command; /* null: none; else null-terminated, with at least one word */
 };
 
-/* Which operands a command takes. */
+/* Operands that a command takes. */
 struct lull_operand_rules {
     uint32_t least;
     uint32_t most;      /* UINT32_MAX: any number */

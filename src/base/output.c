@@ -109,9 +109,9 @@ static FILE *open_output(struct output *output, FILE *fallback, int mode)
     return stream;
 }
 
-/* What is opened next would come instead of a closed descriptor, and be taken for it by this
- * program and its children. What stands there instead refuses as a closed one does, and children
- * find it closed. */
+/* The next file to be opened would get the number of a closed standard descriptor, and this program
+ * and its children would use it as that. The placeholder fails like a closed descriptor, and is
+ * closed in children. */
 void lull_output_reserve(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -24,7 +24,7 @@ enum { LULL_PATH_LOOK_MS = 2000, LULL_PATH_FILE_MS = 20000 };
  * only reads. It may take no lock that another thread of the caller can hold. path: the one that
  * errors name, relative to the working directory. Errors: those of work; -ETIMEDOUT it took longer
  * than wait_ms, or an earlier process that works on this path still hangs; -EIO the process was
- * killed; -errno none was started. Where work did not end, the context is unchanged.
+ * killed; -errno none was started. If work did not end, the context is unchanged.
  */
 int lull_path_do(const char *path, int wait_ms, int (*work)(void *context, struct lull_error *err),
                  void *context, size_t size, struct lull_error *err);

@@ -1,5 +1,5 @@
 /*
- * Where the data is that outlives a job. SPDX-License-Identifier: Apache-2.0
+ * Directory of the data that outlives a job. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_STATE_DIRECTORY_H
 #define LULL_BASE_STATE_DIRECTORY_H

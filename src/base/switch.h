@@ -59,10 +59,10 @@ struct lull_limit_result {
 struct lull_switch_result {
     uint64_t sequence;     /* number of the request, as returned by lull_actuator_set; 0 none yet */
     int64_t call_begin_ns; /* start of the driver call */
-    int64_t call_ns;       /* how long it blocked the writer; 0: nothing had to be written */
+    int64_t call_ns;       /* time that it blocked the writer; 0: nothing had to be written */
     int64_t settle_ns;     /* time from its return until the clock followed: half way between the
-                              reading that shows it and the one before. LULL_SETTLE_UNKNOWN not seen
-                              yet, LULL_SETTLE_NOT_APPLIED given up */
+                            * reading that shows it and the one before. LULL_SETTLE_UNKNOWN not seen
+                            * yet, LULL_SETTLE_NOT_APPLIED given up */
     int32_t status;        /* 0; or the negative code of the refused or failed call */
     uint32_t sm_mhz;       /* the point that was requested, clamped; 0 is the reference point */
     uint32_t observed_mhz; /* last clock read back; 0 none */
@@ -70,10 +70,10 @@ struct lull_switch_result {
     uint16_t calls;         /* that set a clock and have returned, since the lease began, modulo
                              * 65536 */
     uint16_t reference_mhz; /* the clock of the reference point while the GPU is capped; 0: it is
-                               not capped */
-    uint32_t blocked_us;    /* how long the last of them blocked */
+                             * not capped */
+    uint32_t blocked_us;    /* time that the last of them blocked */
     uint32_t unread_us; /* time without a reading of the clock before the reading that shows that it
-                           has followed; while settle_ns is unknown, before the call */
+                         * has followed; while settle_ns is unknown, before the call */
 };
 
 /*

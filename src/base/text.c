@@ -72,7 +72,7 @@ static size_t group_length(const char *text)
 struct printed {
     char digits[LULL_TEXT_NUMBER_BYTES];
     size_t used;
-    const char *rest; /* what follows in the text */
+    const char *rest; /* rest of the text */
 };
 
 static int scan_printed(const char *text, struct printed *printed)

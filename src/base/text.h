@@ -52,9 +52,9 @@ enum { LULL_TEXT_NUMBER_BYTES = 64 };
 /*
  * Rewrites a number as people and programs print it into the form that the functions here parse. It
  * has no leading +, a digit before the point, a point for a decimal comma, and no separators
- * between groups of three digits (comma, point, no-break blank, apostrophe). Where both a comma and
- * a point occur, the last of them is the decimal one. The rest of the text, such as an exponent or
- * a unit, is copied. Errors, which leave `plain` unchanged: -EINVAL the groups do not have three
+ * between groups of three digits (comma, point, no-break blank, apostrophe). If both a comma and a
+ * point occur, the last of them is the decimal one. The rest of the text, such as an exponent or a
+ * unit, is copied. Errors, which leave `plain` unchanged: -EINVAL the groups do not have three
  * digits, or the number does not start with a digit; -EILSEQ it reads as two different numbers
  * (LULL_TEXT_COMMA_AMBIGUOUS); -ERANGE it does not fit.
  */
@@ -71,8 +71,8 @@ int lull_text_parse_at_least(const char *text, double least, double *value_out);
 int lull_text_parse_ratio(const char *text, double *ratio_out);
 
 /*
- * Returns true for a bare number of 0.5 or more, and stores it in *value_out. Where a small ratio
- * is expected (a permitted slowdown), a user who writes 1 means 1%, and would get 100%.
+ * Returns true for a bare number of 0.5 or more, and stores it in *value_out. If a small ratio is
+ * expected (a permitted slowdown), a user who writes 1 means 1%, and would get 100%.
  */
 bool lull_text_is_bare_percent(const char *text, double *value_out);
 
