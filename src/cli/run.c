@@ -34,7 +34,7 @@ struct run_arguments {
     bool has_eta;
     bool has_report;
     struct lull_energy_price given;          /* by options */
-    char report[LULL_RUN_REPORT_SIZE];       /* where it goes if none is named */
+    char report[LULL_RUN_REPORT_SIZE];       /* default path of the report */
     char secret[LULL_JOB_SECRET_DIGITS + 2]; /* with room to see that it is too long */
     bool is_json;
 };
@@ -345,8 +345,7 @@ static int run_command_check(void *options, const struct lull_operands *operands
                               !arguments->run.control.only_steady &&
                               !arguments->run.limits.is_wanted && arguments->run.plan_count == 0 &&
                               arguments->run.online.schedule == NULL;
-    /* How much slower the job may become holds for power limits as well, unless they are chosen
-     * otherwise. */
+    /* --tolerance bounds the slowdown by power limits as well, unless they are chosen otherwise. */
     if (!arguments->has_choice) {
         selector->aim = LULL_JOB_SLOWDOWN;
         selector->slowdown_ratio = arguments->run.control.tolerance_ratio;

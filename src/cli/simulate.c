@@ -242,7 +242,7 @@ static int simulate_mode(struct simulate_run *run, struct lull_simulate_mode *mo
     return lull_simulate_node(&run->simulation, &mode->outcome, err);
 }
 
-/* What a user without Lull would do: one clock, or one power limit, for the whole job. */
+/* Simulates a user without Lull: the best fixed clock for the whole job. */
 static int simulate_clock(struct simulate_run *run, struct lull_simulate_mode *mode,
                           struct lull_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * What `lull simulate` prints: a verdict, a table or a JSON document. All figures of a mode are of
+ * Output of `lull simulate`: a verdict, a table or a JSON document. All figures of a mode are of
  * the whole run, its search included; those of its settled part are labelled.
  * SPDX-License-Identifier: Apache-2.0
  */

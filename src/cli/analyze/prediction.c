@@ -138,7 +138,7 @@ static struct lull_exposure slower_exposure(const struct lull_exposure *exposure
     return slower;
 }
 
-/* What one steady clock costs, and what it and the gaps below it save. */
+/* Cost of one steady clock, and the energy saved by it and by the gaps below it. */
 struct steady_point {
     double mhz;
     double slowdown_ratio;
@@ -235,8 +235,9 @@ static struct lull_prediction_budget predict_budget(const struct steady_points *
     };
 }
 
-/* Where iterations are too short, a run stays on one clock (core/section/duty.h). Where their
- * length is not known, it may take turns. A run finds iterations in communication. */
+/* Returns whether a run may alternate between two clocks. If iterations are too short, it stays on
+ * one clock (core/section/duty.h). If their length is unknown, it may alternate. Without
+ * communication a run finds no iterations. */
 static bool takes_turns(const struct lull_prediction *prediction,
                         const struct lull_analysis *analysis)
 {

@@ -35,8 +35,8 @@ enum {
     LULL_PREDICTION_BUDGETS,
 };
 
-/* What a steady point saves within a slowdown: one clock, or by turns that and the next lower one
- * (core/section/duty.h), with gaps lowered ahead of time below it. */
+/* Savings of a steady point within a slowdown: one clock, or that clock alternating with the next
+ * lower one (core/section/duty.h), with gaps lowered ahead of time below it. */
 struct lull_prediction_budget {
     double tolerance_ratio;
     double slowdown_ratio; /* of one clock */
@@ -59,25 +59,25 @@ struct lull_prediction_budget {
  * watch what was kept. Of made-up jobs of 60 to 4000 ms per iteration, the settled part is 1 to 11
  * % less slow than the clocks that were kept; likely is half of it. */
 #define LULL_PREDICTION_WATCH_SHARE 0.12
-/* Where iterations scatter by more (standard deviation over mean), proofs may continue to the end
- * of the run, and half of a proof runs at the highest clocks: a made-up job that is evaluated in
- * every 50th iteration saves half of its clock's saving over 1000 iterations. */
+/* If iterations scatter by more (standard deviation over mean), proofs may continue to the end of
+ * the run, and half of a proof runs at the highest clocks: a made-up job that is evaluated in every
+ * 50th iteration saves half of its clock's saving over 1000 iterations. */
 #define LULL_PREDICTION_MAX_SCATTER 0.2
 #define LULL_PREDICTION_PROOF_SHARE 0.5
 /* The share of what perfect foresight saves in gaps that is reached below a steady clock, at the
  * driver's own latency, which varies: 0.31, 0.38 and 0.07 on sampled_rank-0 and -1 and
  * a100-ddp-2ranks (docs/joint.md). */
 #define LULL_PREDICTION_GAPS_SHARE 0.35
-/* How much more or less one steady clock saves in the simulation, where power depends on the
- * temperature: at most 2 % of the saving on the recorded jobs, at the same clock. */
+/* Allowance for the temperature dependence of power. In the simulation, which models it, the saving
+ * of one steady clock differs by at most 2 % on the recorded jobs, at the same clock. */
 #define LULL_PREDICTION_POWER_RATIO 0.05
 
-/* How the GPU of one rank is switched. A negative latency represents that of the model. */
+/* Switching of one rank's GPU. A negative latency selects that of the model. */
 struct lull_prediction_setup {
     const struct lull_device_curve *model; /* NULL: the one whose name the trace has */
     double down_ms;
     double up_ms;
-    double tolerance_ratio; /* how much slower the job may become */
+    double tolerance_ratio; /* permitted slowdown of the job */
 };
 
 struct lull_prediction {

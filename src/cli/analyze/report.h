@@ -1,6 +1,6 @@
 /*
- * What `lull analyze` prints. Text from traces is cleaned of what a terminal or JSON cannot take.
- * SPDX-License-Identifier: Apache-2.0
+ * Output of `lull analyze`. Text from traces is stripped of characters that a terminal or JSON
+ * cannot accept. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_ANALYZE_REPORT_H
 #define LULL_CLI_ANALYZE_REPORT_H

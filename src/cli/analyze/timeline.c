@@ -59,8 +59,8 @@ analyze_timeline_point_at(const struct lull_analyzed_timeline *analyzed,
     };
 }
 
-/* Lists the clocks from the highest to the one at which computing costs least beyond a low wait.
- * Where the power limit binds, the first ones compute alike, and differ in waiting. */
+/* Lists the clocks from the highest to the one at which computing costs least beyond a low wait. If
+ * the power limit binds, the first clocks compute at the same speed and differ only in waiting. */
 static uint32_t list_points(const struct lull_analyzed_timeline *analyzed,
                             const struct lull_prediction_clocks *clocks,
                             struct lull_timeline_point *points)

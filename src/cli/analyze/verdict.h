@@ -8,20 +8,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What saves less is not worth a run. Default: `lull run` itself saves that little in
- * noise. */
+/* A smaller saving is not worth a run. Default: it is within the noise of `lull run` itself. */
 #define LULL_VERDICT_MIN_RATIO 0.01
 
 /* The default of --tolerance. */
 #define LULL_VERDICT_TOLERANCE_RATIO 0.01
 
 struct lull_analyze_verdict {
-    double min_ratio;    /* what is sure to be saved under the assumptions */
-    double max_ratio;    /* what all levers together could save */
-    double likely_ratio; /* what they are likely to save, between the two; NAN: not known */
+    double min_ratio;    /* saving that is sure under the assumptions */
+    double max_ratio;    /* possible saving by all levers together */
+    double likely_ratio; /* likely saving, between the two; NAN: not known */
     double tolerance_ratio;
     double compute_ratio; /* share of the time in which GPUs compute */
-    double gaps_ratio;    /* what gaps alone save */
+    double gaps_ratio;    /* saving by gaps alone */
     bool is_of_run;       /* the range is of a run once its search has settled */
     const char *levers;   /* "one steady clock and low clocks in gaps" */
 };

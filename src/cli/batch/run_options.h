@@ -9,8 +9,8 @@
 #include "base/option.h"
 #include "governor/batch/batch_attempt.h"
 
-/* How the learning rate follows the batch size b, from b0 (Zeus: sqrt for Adam and its kin, linear
- * for SGD). */
+/* Rule by which the learning rate follows the batch size b, from b0 (Zeus: sqrt for Adam and its
+ * kin, linear for SGD). */
 enum lull_rate_rule {
     LULL_RATE_SQRT,   /* lr sqrt(b / b0) */
     LULL_RATE_LINEAR, /* lr b / b0 */

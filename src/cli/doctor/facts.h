@@ -23,7 +23,7 @@ enum {
     LULL_DOCTOR_NAME_BYTES = 32,
 };
 
-/* What lulld answers about one GPU. */
+/* lulld's answer about one GPU. */
 struct lull_doctor_lease {
     bool is_asked;
     bool is_leased;        /* another client has leased it, so it was not tried */

@@ -1,7 +1,6 @@
 /*
- * What the facts about a node mean for Lull: findings, each with its reason and one line that fixes
- * it. Pure functions: no I/O, no clock, no environment. Threads: any.
- * SPDX-License-Identifier: Apache-2.0
+ * Judges the facts about a node: findings, each with its reason and one line that fixes it. Pure
+ * functions: no I/O, no clock, no environment. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_DOCTOR_JUDGE_H
 #define LULL_CLI_DOCTOR_JUDGE_H

@@ -113,7 +113,7 @@ void lull_doctor_judge_driver(const struct lull_doctor_facts *facts,
 
 /* ---- GPUs -------------------------------------------------------------------------------- */
 
-/* What another program has set on a GPU. */
+/* Judges settings that another program made on a GPU. */
 static void gpu_judge_settings(const struct lull_doctor_facts *facts, uint32_t index,
                                struct lull_doctor_findings *findings)
 {
@@ -149,7 +149,7 @@ static void gpu_judge_settings(const struct lull_doctor_facts *facts, uint32_t i
     }
 }
 
-/* What a GPU cannot do. True: its clocks cannot be set. */
+/* Judges what a GPU supports. Returns true if its clocks cannot be set. */
 static bool gpu_judge_abilities(const struct lull_doctor_facts *facts, uint32_t index,
                                 struct lull_doctor_findings *findings)
 {

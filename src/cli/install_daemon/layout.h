@@ -1,6 +1,6 @@
 /*
- * What `lull install-daemon` installs and where: the programs that root will execute, in a
- * directory that only root can write, and the unit. Threads: one. SPDX-License-Identifier:
+ * Files that `lull install-daemon` installs, and their paths: the programs that root will execute,
+ * in a directory that only root can write, and the unit. Threads: one. SPDX-License-Identifier:
  * Apache-2.0
  */
 #ifndef LULL_CLI_INSTALL_DAEMON_LAYOUT_H
@@ -20,7 +20,7 @@ enum { LULL_INSTALL_PROGRAMS = 3 };
 
 struct lull_install_program {
     const char *below;   /* its place below LULL_INSTALL_COPIES, as below a prefix */
-    char path[PATH_MAX]; /* where it is now */
+    char path[PATH_MAX]; /* its present path */
 };
 
 struct lull_install_layout {

@@ -1,6 +1,6 @@
 /*
- * Whether only root can change what root executes. Threads: any. SPDX-License-Identifier:
- * Apache-2.0
+ * Checks that only root can change the files that root executes. Threads: any.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_INSTALL_DAEMON_TRUST_H
 #define LULL_CLI_INSTALL_DAEMON_TRUST_H

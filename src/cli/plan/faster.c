@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 
-/* How finely shorter times are tried: pipelines of at most so many operations, in parts of the time
- * of the highest clocks. A search takes about 1 ms for 12 operations, 50 ms for 64 and 700 ms for
- * 256 (measured), so that all of a step together take about a second. */
+/* Step between the shorter times that are tried, per mille of the time at the highest clocks, for
+ * pipelines of at most max_ops operations. A search takes about 1 ms for 12 operations, 50 ms for
+ * 64 and 700 ms for 256 (measured), so all searches together take about a second. */
 static const struct {
     size_t max_ops;
     int64_t per_mille;
@@ -31,7 +31,7 @@ struct faster {
     struct lull_plan_solver *solver;
     uint32_t *option; /* of the best plan */
     struct lull_plan_point best;
-    uint32_t left; /* how many more plans may be evaluated */
+    uint32_t left; /* number of plans that may still be evaluated */
 };
 
 static bool is_switched(const struct lull_plan_options *options)
@@ -40,8 +40,8 @@ static bool is_switched(const struct lull_plan_options *options)
            options->switching.up_ns > 0 || options->switching.dwell_ns > 0;
 }
 
-/* What any plan needs that takes no longer than the time where the frontier stands, in an iteration
- * that takes as long as the straggler. */
+/* Lower bound on the energy of a plan that takes no longer than the frontier's present point, in an
+ * iteration that takes as long as the straggler. */
 static double bound_here(const struct faster *faster)
 {
     const struct lull_plan_solver *const solver = faster->solver;

@@ -11,7 +11,7 @@
 
 enum { LULL_PLAN_ORDER_NAME = 512 };
 
-/* What all orders have in common. Times are in nanoseconds; 0: not given. */
+/* Options that all orders share. Times are in nanoseconds; 0: not given. */
 struct lull_plan_orders_options {
     const char *memory; /* micro-batches in flight, one number or one per stage; null: no limit */
     int64_t deadline_ns;

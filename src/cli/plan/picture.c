@@ -523,7 +523,7 @@ static void plan_picture_find_colours(struct drawing *drawing, const struct lull
     lull_clock_colours_finish(&drawing->colours);
 }
 
-/* What lull_file_write_with writes. */
+/* Content that lull_file_write_with() writes. */
 struct plan_picture {
     struct drawing *drawing;
     const char *title;

@@ -24,7 +24,7 @@ struct plan_arguments {
     double down_ms;
     double up_ms;
     double early_ms;  /* below 0: not fed forward */
-    double driver_ms; /* how long a call keeps the driver that a node's devices share; 0: not */
+    double driver_ms; /* time that a call occupies the driver shared by a node's devices; 0: none */
     int64_t nodes;
     double dwell_ms;
     double fall_ms; /* until a clock for waiting holds; used where wake_ms is given */

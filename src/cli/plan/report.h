@@ -1,5 +1,5 @@
 /*
- * What `lull plan` prints on standard output. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * Standard output of `lull plan`. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAN_REPORT_H
 #define LULL_CLI_PLAN_REPORT_H

@@ -39,10 +39,10 @@ struct lull_plan_point {
 struct lull_plan_single {
     struct lull_plan_point point;
     int64_t deadline_ns; /* the deadline that it holds */
-    int64_t period_ns;   /* how long the iteration takes */
+    int64_t period_ns;   /* length of the iteration */
     uint32_t *option;
     struct lull_certificate certificate;
-    struct lull_plan_waits waits; /* what they save is not in point.energy_j */
+    struct lull_plan_waits waits; /* their saving is not in point.energy_j */
 };
 
 struct lull_plan_result {

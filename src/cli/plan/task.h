@@ -1,6 +1,6 @@
 /*
- * What `lull plan` plans: a pipeline put together from measured profiles and a schedule, as the
- * user names them. Profiles are read once; any number of tasks may be built on them. Threads: any.
+ * Task of `lull plan`: a pipeline put together from measured profiles and a schedule, as the user
+ * names them. Profiles are read once; any number of tasks may be built on them. Threads: any.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAN_TASK_H

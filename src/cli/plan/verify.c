@@ -19,7 +19,7 @@ struct verify_replay {
     int64_t time_ns;
     double energy_j;
     double bound_j;
-    double saved_j;   /* what clocks for waiting save, which is not in energy_j */
+    double saved_j;   /* saving by clocks for waiting, which is not in energy_j */
     char reason[288]; /* why the plan does not hold; empty: it does */
 };
 
@@ -168,7 +168,7 @@ struct verify_waits_check {
     const int64_t *end_ns;
     size_t next; /* the next of the plan's waits, which stand by device and time */
     double saved_j;
-    bool has_change;  /* whether the device's clock has changed yet */
+    bool has_change;  /* the device's clock has changed already */
     int64_t first_ns; /* when it first changed */
     int64_t last_ns;  /* when it last changed */
     struct verify_replay *replay;

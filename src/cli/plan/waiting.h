@@ -23,8 +23,8 @@ struct lull_plan_waiting_points {
 struct lull_plan_waits {
     struct lull_pipeline_wait *waits; /* by device and time */
     size_t count;
-    size_t gap_count; /* how many gaps there are in all, of any length */
-    double saved_j;   /* what they save of the plan's energy */
+    size_t gap_count; /* number of gaps of any length */
+    double saved_j;   /* their saving of the plan's energy */
 };
 
 /*

@@ -73,8 +73,8 @@ static int add_searched(struct lull_plan_solver *solver, int64_t time_ns,
     return code < 0 ? code : add_plan(solver, time_ns, result);
 }
 
-/* How many steps of the grid lie between searched plans, so that they take about half a second; of
- * tiny pipelines 1. */
+/* Number of grid steps between searched plans, chosen so that the searches take about half a
+ * second; 1 for tiny pipelines. */
 static int64_t choose_stride(const struct lull_plan_task *task, int64_t last_ns)
 {
     const size_t ops = task->graph.op_count;
@@ -119,7 +119,7 @@ static int add_all_searched(struct lull_plan_solver *solver, int64_t cheapest_ns
     return code;
 }
 
-/* How far apart the times of plans are at least. */
+/* Minimum difference between the times of plans. */
 static int64_t stride_of(const struct lull_plan_solver *solver, int64_t cheapest_ns)
 {
     const size_t wanted = MAX_ROUNDED_OPS / solver->task->graph.op_count;

@@ -26,7 +26,7 @@ struct lull_play_pipeline {
     int64_t stages;       /* >= 1 */
     int64_t microbatches; /* >= 1 */
     int64_t replicas;     /* >= 1 */
-    double forward_ms;    /* how long they take on a stage at the highest clock, > 0 */
+    double forward_ms;    /* their time on a stage at the highest clock, > 0 */
     double backward_ms;
     double weights[LULL_PLAY_RANKS]; /* for each stage, the factor by which both are longer, > 0 */
     double latency_ms;               /* of a transfer between stages, > 0 */

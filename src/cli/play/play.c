@@ -32,7 +32,7 @@ struct play_arguments {
     uint64_t iterations;
     double seconds; /* 0: iterations count */
     bool is_json;
-    /* What follows is for the oracle and for --measure. */
+    /* The following members are for the oracle and for --measure. */
     bool is_oracle;
     const struct lull_gpu_model *model;
     double call_ms; /* below 0: the model's latencies */

@@ -1,5 +1,5 @@
 /*
- * What a sweep over a GPU model's clocks would measure of a pipeline's operations: on the
+ * Simulated measurements of a pipeline's operations, by a sweep over a GPU model's clocks: on the
  * emulator's physics in virtual time, a nominal unit, each clock locked. Perseus' CSV format.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */

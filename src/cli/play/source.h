@@ -1,6 +1,6 @@
 /*
- * What `lull play` and `lull simulate` run: a preset, or recorded traces, one rank each.
- * Threads: any. SPDX-License-Identifier: Apache-2.0
+ * Input of `lull play` and `lull simulate`: a preset, or recorded traces, one rank each. Threads:
+ * any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAY_SOURCE_H
 #define LULL_CLI_PLAY_SOURCE_H

@@ -16,7 +16,7 @@
 enum { LULL_REPORT_MAX_BYTES = 1 << 28, LULL_REPORT_MAX_RUNS = 16, LULL_REPORT_MAX_GPUS = 64 };
 
 struct lull_report_document {
-    char name[256]; /* what the user calls the run: its folder */
+    char name[256]; /* the run's name: its folder */
     json_t *root;   /* an object */
 };
 

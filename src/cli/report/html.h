@@ -70,7 +70,7 @@ void lull_html_axis_finish(struct lull_html_axis *axis);
 void lull_html_begin_chart(FILE *out, struct lull_html_chart *chart, const char *title);
 void lull_html_end_chart(FILE *out, struct lull_html_chart *chart);
 
-/* Where values are, in pixels. */
+/* Positions of values, in pixels. */
 double lull_html_x(const struct lull_html_chart *chart, double value);
 double lull_html_y(const struct lull_html_chart *chart, double value);
 
@@ -84,7 +84,7 @@ enum lull_html_mark {
     LULL_HTML_MARKS
 };
 
-/* Where a mark is, and its interval along y; NAN: it has none. */
+/* Position of a mark, and its interval along y; NAN: it has none. */
 struct lull_html_place {
     double x, y;
     double low, high;

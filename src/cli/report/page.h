@@ -9,7 +9,7 @@
 
 #include "cli/report/document.h"
 
-/* What lull_file_write_with() writes. */
+/* Content that lull_file_write_with() writes. */
 struct lull_report_page {
     const struct lull_report_document *documents;
     size_t count; /* 1..LULL_REPORT_MAX_RUNS */

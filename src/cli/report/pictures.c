@@ -115,7 +115,7 @@ static void draw_budgets(FILE *out, const struct lull_html_chart *chart, const j
     }
 }
 
-/* What was tried at a clock: its description, for a tooltip or the table. */
+/* Describes the trial of a clock, for a tooltip or the table. */
 static void describe_tried(const json_t *point, char *text, size_t size)
 {
     snprintf(text, size, "%s%s: saves %s (%s), %s slower, %s pairs of blocks",

@@ -63,7 +63,8 @@ static int find_last(char *path_out, size_t size, struct lull_error *err)
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-/* Where the page goes if no file is named: beside the report of a run, else here. */
+/* Chooses the page's path if no file is named: in the folder of the only run, else in the current
+ * directory. */
 static void choose_output(const char *run, uint32_t count, char *path_out, size_t size)
 {
     struct stat info;

@@ -60,7 +60,7 @@ static void draw_spans(const struct timeline *timeline, const json_t *spans, dou
         const char *const name = json_string_value(json_array_get(span, 2));
         char text[96];
 
-        /* What would lie within the tenth of a pixel before is not seen. */
+        /* A mark that ends within 0.1 pixel of the one before would not be visible. */
         if (!(end > begin) || timeline_picture_x_of(timeline, end) < drawn + 0.1)
             continue;
         drawn = timeline_picture_x_of(timeline, end);
@@ -97,7 +97,7 @@ static void timeline_picture_draw_steps(const struct timeline *timeline, const j
         const double value = lull_report_number_at(sample, place);
 
         if (!isfinite(value) || !isfinite(ms)) {
-            is_drawn = false; /* what was not read is a gap of the line */
+            is_drawn = false; /* a missing reading makes a gap in the line */
             continue;
         }
         if (is_drawn)

@@ -1,5 +1,5 @@
 /*
- * Private to server.c and answer.c: what is answered to a path. Threads: the HTTP library's.
+ * Private to server.c and answer.c: the answer to a path. Threads: the HTTP library's.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_SERVE_ANSWER_H
@@ -11,7 +11,7 @@
 #include "cli/serve/stream.h"
 #include "cli/serve/watch.h"
 
-/* What answers are made of. */
+/* Sources of the answers. */
 struct lull_serve_sources {
     struct lull_serve_watch *watch;
     struct lull_serve_streams *streams;

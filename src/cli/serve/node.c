@@ -24,8 +24,9 @@ enum { ANSWER_MS = 500 };
 /* An older reading is not shown: a reader would take it for the present one. */
 static const int64_t old_ns = 3 * LULL_NS_PER_S;
 
-/* What changes within a second is read with every look, the rest once a second, a little early so
- * that a look that comes early is not a second late: each call costs the driver time. */
+/* Fields that change within a second are read with every look, the others once a second, because
+ * each call costs the driver time. Their period is a little shorter, so that a look that comes
+ * early does not delay them by a second. */
 static const uint32_t fast_fields =
     LULL_READING_SM_CLOCK | LULL_READING_POWER | LULL_READING_REASONS;
 static const int64_t slow_ns = LULL_NS_PER_S - 150 * LULL_NS_PER_MS;
@@ -40,7 +41,7 @@ struct lull_serve_node {
     uint32_t gpu_count;
     struct lull_sample samples[LULL_DEVICE_MAX_GPUS]; /* with the time of the fast fields */
     int64_t slow_read_ns[LULL_DEVICE_MAX_GPUS];       /* of the others; 0: never */
-    uint64_t energy_resets[LULL_DEVICE_MAX_GPUS];     /* how often a counter has started again */
+    uint64_t energy_resets[LULL_DEVICE_MAX_GPUS];     /* number of restarts of a counter */
     struct lull_client *client;                       /* NULL: lulld does not answer */
     struct lull_error client_error;
     int64_t client_tried_ns;

@@ -59,7 +59,7 @@ static uint32_t read_weight(struct header_part part)
     return weight < 1000 ? weight : 1000;
 }
 
-/* How a form's type is liked: by its own name better than by what represents many. */
+/* Client's preference for a media type. A range with the type's own name overrides a wildcard. */
 struct liking {
     uint32_t weight; /* thousandths */
     uint32_t detail; /* of the range that says so: 3 its name, 2 its main type, 1 all types */

@@ -1,6 +1,6 @@
 /*
- * What clients of `lull serve` write in their requests, parsed: pure functions of texts, which may
- * hold anything. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * Parses the requests of clients of `lull serve`: pure functions of texts, which may hold anything.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_SERVE_REQUEST_H
 #define LULL_CLI_SERVE_REQUEST_H

@@ -115,8 +115,8 @@ static bool has_body(struct MHD_Connection *connection)
            (length != NULL && strcmp(length, "0") != 0);
 }
 
-/* What the library calls for a request, once its head is read, and once more where there is no
- * body; the connection can be used again if it is answered then. */
+/* Callback of the library: called once the head of a request is read, and once more if it has no
+ * body. If the request is answered in the second call, the connection can be reused. */
 static enum MHD_Result http_server_handle(void *context, struct MHD_Connection *connection,
                                           const char *path, const char *method, const char *version,
                                           const char *upload, size_t *upload_size, void **state)

@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 
-/* What a stream carries. */
+/* Content of a stream. */
 enum lull_serve_view {
     LULL_SERVE_JSON, /* the document */
     LULL_SERVE_HTML, /* the parts of the live page that change, as one JSON text of HTML */

@@ -68,7 +68,7 @@ int lull_cli_print_json(json_t *document, size_t flags);
     LULL_VALUE("choose", "AIM", OWN, OBJECT, FIELD, HELP, .parse = lull_cli_parse_choice,          \
                .word_at = lull_cli_choice_name, .expected = LULL_CLI_CHOICES, __VA_ARGS__)
 
-/* How these rows parse their values, and the words that completion offers for them. */
+/* Parsers of the values in these rows, and the words that completion offers for them. */
 #define LULL_CLI_TIMES "two numbers of milliseconds from 0 to 10000, such as 15,20"
 #define LULL_CLI_CHOICES "cost, energy, time, edp or slowdown=RATIO"
 int lull_cli_parse_times(const char *text, void *first_ms, struct lull_error *err);

@@ -1,7 +1,7 @@
 /*
- * What pictures (SVG) of things over time share: an axis of time below them, axes of amounts beside
- * them, and text. Elements carry classes, so that a picture may have another style for dark
- * grounds: "line" axes and their marks, "grid" lines through the picture, "label" texts.
+ * Common parts of pictures (SVG) over time: a time axis below, amount axes at the sides, and text.
+ * Elements carry classes, so that a picture may have another style for dark backgrounds: "line"
+ * axes and their marks, "grid" lines through the picture, "label" texts.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -22,7 +22,7 @@ double lull_picture_tick(double span, double about);
 struct lull_picture_time_axis {
     double left; /* pixels; the axis shows 0 at left to span_s at left + width */
     double width;
-    double top; /* where lines through the picture begin */
+    double top; /* begin of lines through the picture */
     double bottom;
     double span_s; /* > 0 */
 };
@@ -32,7 +32,7 @@ void lull_picture_draw_time_axis(FILE *file, const struct lull_picture_time_axis
 
 struct lull_picture_amount_axis {
     double left;
-    double right;  /* where lines through the picture end */
+    double right;  /* end of lines through the picture */
     double top;    /* the pixel row that shows most */
     double bottom; /* the pixel row that shows 0 */
     double most;   /* > 0 */
@@ -63,7 +63,7 @@ void lull_picture_bins_add(struct lull_picture_bins *bins, double begin_s, doubl
                            double value);
 double lull_picture_bins_most(const struct lull_picture_bins *bins);
 
-/* Where an area is drawn, in pixels. */
+/* Position of an area, in pixels. */
 struct lull_picture_area {
     double left;
     double width;

@@ -33,7 +33,7 @@ struct lull_top_lines {
     uint32_t capacity;
 };
 
-/* What stands above the lines whatever part of them is seen: who and when, and the columns. */
+/* Text above the lines, whichever part of them is visible: the title and the column headings. */
 void lull_top_title(const struct lull_top_view *view, char *text, size_t size);
 const char *lull_top_columns(void);
 

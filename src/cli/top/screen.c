@@ -19,7 +19,7 @@
 
 enum {
     TOP_ROWS = 2,    /* the title and the columns */
-    BOTTOM_ROWS = 2, /* what has happened, and the keys */
+    BOTTOM_ROWS = 2, /* the last message, and the keys */
     SAID_ROWS = 4,   /* that what has happened takes at most */
     KEY_MS = 200,    /* so often at least signals are looked for */
     ESCAPE = 27,
@@ -29,7 +29,7 @@ enum {
  * by then does not. */
 static const int64_t patience_ns = 5 * LULL_NS_PER_S;
 
-/* What waits for a yes. */
+/* Action that waits for confirmation. */
 enum question { NO_QUESTION, ASK_PAUSE, ASK_RESUME, ASK_RESTORE };
 
 struct screen {
@@ -65,7 +65,7 @@ static void select_run(struct screen *screen, int32_t run)
         memcpy(screen->selected, screen->view->entries[run].file, sizeof(screen->selected));
 }
 
-/* Where the selected run has ended, another one is. */
+/* Returns the selected run. If it has ended, selects the first run. */
 static int32_t selected_run(struct screen *screen)
 {
     int32_t run = find_run(screen, screen->selected);
@@ -155,7 +155,7 @@ static size_t screen_row_of(const char *text)
     return at > 0 ? at : fit;
 }
 
-/* What has happened stands above the keys; where it is long, it covers the rows above as well. */
+/* Draws the last message above the keys. A long message also covers the rows above. */
 static void draw_said(const char *said)
 {
     const char *rows[SAID_ROWS] = {said};

@@ -14,8 +14,8 @@
 #include "governor/report/report_fields.h"
 #include "wire/job_file.h"
 
-/* How long the driver is waited for where the view is looked at only once: 64 GPUs of eight
- * readings take less where a reading takes a millisecond. */
+/* Time that a single view waits for the driver: eight readings of each of 64 GPUs take less if a
+ * reading takes a millisecond. */
 enum { ONCE_MS = 1000 };
 
 enum { MAX_PIDS = 64 };
@@ -39,7 +39,7 @@ static const char *top_command_run_of(const struct lull_top_view *view, const ch
     return NULL;
 }
 
-/* Where a driver hangs in a reading of a GPU, none of its readings is valid. */
+/* If a driver hangs in a reading of a GPU, none of its readings is valid. */
 static json_t *top_command_gpu_as_json(const struct lull_top_view *view,
                                        const struct lull_top_gpu *gpu)
 {

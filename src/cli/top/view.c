@@ -12,12 +12,12 @@
 #include "governor/run/sampler.h"
 #include "wire/client.h"
 
-/* How long the driver and lulld are waited for; a lulld that has not answered is left unchanged for
- * a while, so that the screen continues. */
+/* Timeouts of the driver and of lulld. A lulld that has not answered is not asked again for a
+ * while, so that the screen keeps updating. */
 enum { OPEN_MS = 3000, ANSWER_MS = 300 };
 static const int64_t daemon_rest_ns = 10 * LULL_NS_PER_S;
 
-/* How long a last reading is waited for at the end. */
+/* Time that stopping waits for a last reading. */
 enum { STOP_MS = 100 };
 
 struct lull_top {
@@ -248,7 +248,7 @@ static void read_daemon(struct lull_top *top)
         return;
     lull_client_close(top->client);
     top->client = NULL;
-    /* Where there is none, looking costs nothing. */
+    /* If there is no lulld, the next attempt costs nothing, so it is not delayed. */
     if (result != -ENOENT && result != -ECONNREFUSED)
         top->next_daemon_ns = now_ns + daemon_rest_ns;
 }

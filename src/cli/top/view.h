@@ -44,11 +44,11 @@ struct lull_top_view {
     struct lull_error no_daemon;
 };
 
-struct lull_top; /* where the view comes from */
+struct lull_top; /* source of the view */
 
-/* What is shown. Zero runs are all runs. */
+/* Options of the view. pid_count 0 selects all runs. */
 struct lull_top_options {
-    const char *directory; /* where the runs are listed */
+    const char *directory; /* directory that lists the runs */
     const char *runtime_dir;
     const int64_t *pids; /* only the runs of these governors */
     uint32_t pid_count;
