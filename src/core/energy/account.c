@@ -23,9 +23,8 @@ static const double gap_ratio = 10.0;
 /* A counter that grows again has counted during its silence if it grew by this share of the polled
  * energy. */
 static const double gone_on_ratio = 0.5;
-/* How far counter and polled power of one board are apart in the long run; from 3 % on a report
- * flags it. Default: with it the half intervals lie near the 95 % quantile of the
- * error (test_energy). */
+/* Long-term difference between counter and polled power of one board; from 3 % on a report flags
+ * it. Default: with it the half intervals lie near the 95 % quantile of the error (test_energy). */
 static const double scale_ratio = 0.03;
 
 void lull_energy_account_init(struct lull_energy_account *account,

@@ -76,7 +76,7 @@ struct lull_energy_point {
     double estimated_s; /* as in the account */
 };
 
-/* Where a counter was before it was reset, or before a wrong reading. */
+/* Position of a counter before it was reset, or before a wrong reading. */
 struct lull_energy_course {
     bool is_open; /* it may still continue from there */
     double counter_j;

@@ -1,7 +1,6 @@
 /*
- * What the two files of an account share: account.c takes readings, account_edge.c computes
- * energies.
- * SPDX-License-Identifier: Apache-2.0
+ * Declarations shared by the two files of an account: account.c takes readings, account_edge.c
+ * computes energies. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_ENERGY_ACCOUNT_STATE_H
 #define LULL_CORE_ENERGY_ACCOUNT_STATE_H
@@ -42,7 +41,7 @@ static inline struct lull_power_range lull_energy_range(const struct lull_energy
 /* The last point with energy; null: there is none. */
 const struct lull_energy_point *lull_energy_last(const struct lull_energy_account *account);
 
-/* How long before its reading the middle of a power lies, and the energy, s. */
+/* Time from the middle of a power's averaging to its reading, and the same for energy, s. */
 static inline double lull_energy_power_age_s(const struct lull_energy_account *account)
 {
     return 0.5 * (account->source.power_refresh_s + account->source.power_window_s);
@@ -55,7 +54,7 @@ static inline double lull_energy_age_s(const struct lull_energy_account *account
     return lull_energy_power_age_s(account);
 }
 
-/* How long before its reading a power is taken to hold already, if the reading comes gap_s after
+/* Time before its reading from which a power is assumed to hold, if the reading comes gap_s after
  * the one before, s. */
 static inline double lull_energy_held_s(const struct lull_energy_account *account, double gap_s)
 {

@@ -127,12 +127,11 @@ void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t
 
 /*
  * Makes points consistent with a run's result for its accepted setting, so that one clock has one
- * saving and one interval. Where a budget's best clock is that of the setting, its figures become
- * the setting's. A proof found the setting to be within tolerance_ratio (INFINITY:
- * nothing is proven), so that no budget from there on saves less than
- * the setting. Afterwards no budget saves less than a smaller one. points: of the setting's
- * `others`, as above. A setting whose saving is not known changes nothing; an interval that is not
- * known becomes NAN.
+ * saving and one interval. If a budget's best clock is that of the setting, its figures become the
+ * setting's. A proof found the setting to be within tolerance_ratio (INFINITY: nothing is proven),
+ * so that no budget from there on saves less than the setting. Afterwards no budget saves less than
+ * a smaller one. points: of the setting's `others`, as above. A setting whose saving is not known
+ * changes nothing; an interval that is not known becomes NAN.
  */
 void lull_job_frontier_include(const struct lull_job_frontier_tried *kept, double tolerance_ratio,
                                struct lull_job_frontier_point *points);

@@ -34,7 +34,7 @@ struct lull_log_energy {
 
 /*
  * Integrates from from_ns to to_ns (INT64_MIN and INT64_MAX: all of it) as far as the readings
- * reach, which are by rising times, none twice. Where two readings or more have the counter, it
+ * reach, which are by rising times, none twice. If two readings or more have the counter, it
  * decides from the first of them on. Errors: -ENOMEM. Without an error *out is filled; reason says
  * what is missing where joules are NAN.
  */

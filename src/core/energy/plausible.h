@@ -42,7 +42,7 @@ struct lull_energy_evidence {
     double seconds;      /* from the first reading to the last */
     double energy_j;     /* of that time */
     double blind_s;      /* of it, in which neither sensor was read */
-    uint32_t leaps;      /* how often the counter rose by more than the board can draw */
+    uint32_t leaps;      /* number of times that the counter rose by more than the board can draw */
     double counted_j;    /* the counter's growth while the power was read as well... */
     double counted_s;    /* ...in this time... */
     double polled_j;     /* ...of which this is the power's integral... */

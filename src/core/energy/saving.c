@@ -46,7 +46,7 @@ static double saving_gpu_power_w(const struct lull_energy_side *side)
     return side->energy_j / side->seconds / side->gpus;
 }
 
-/* How much the errors of a sensor at two levels of power differ, one standard deviation, W. */
+/* Standard deviation of the difference between a sensor's errors at two levels of power, W. */
 static double level_difference_w(double distance_w)
 {
     return level_w * sqrt(2.0 * (1.0 - exp(-distance_w / level_distance_w)));

@@ -11,9 +11,9 @@
  * - level: the error of a sensor differs from one level of power to another;
  * - sampling: a sensor's sampling may be synchronised with the iterations (core/energy/strobe.h).
  *
- * Only the first of them shrinks in proportion to the length of the runs. Where several pairs of
- * runs were made (core/stats/paired_runs.h), their differences include the effects of readings,
- * runs and sampling; offset and level are the same in every pair.
+ * Only the first of them shrinks in proportion to the length of the runs. If several pairs of runs
+ * were made (core/stats/paired_runs.h), their differences include the effects of readings, runs and
+ * sampling; offset and level are the same in every pair.
  *
  * bench/bench_saving.c measures the coverage of the interval; tests/core/energy/test_saving.c holds
  * each term to the condition that it represents.

@@ -7,7 +7,7 @@
  * quarter and a half of the period. They suppress the fourth harmonic fully and later ones almost
  * fully. */
 enum { HARMONICS = 4 };
-/* How far the period of a sensor may be from the one that is known. Measured: 100 ms and 101.2 +-
+/* Largest relative deviation of a sensor's period from the known one. Measured: 100 ms and 101.2 +-
  * 0.6 ms on A100s. */
 static const double period_ratio = 0.02;
 /* Periods are tried so densely that the last iteration moves by this share of a period from one to

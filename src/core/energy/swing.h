@@ -50,9 +50,9 @@ double lull_swing_band_w(const double *powers_w, uint32_t count, double step_s, 
                          double highest_hz);
 
 /*
- * Whether the swings of one side are wider than those of another by more than allowed_ratio (>= 0),
- * in peak to peak or in the band, by more than twice the standard error of the difference. False
- * also where a side has fewer than LULL_SWING_MIN_PIECES.
+ * Returns whether the swings of one side are wider than those of another by more than allowed_ratio
+ * (>= 0), in peak to peak or in the band, by more than twice the standard error of the difference.
+ * Also false if a side has fewer than LULL_SWING_MIN_PIECES.
  */
 bool lull_swing_is_wider(const struct lull_swing *swing, const struct lull_swing *reference,
                          double allowed_ratio);

@@ -11,7 +11,7 @@ static const double step_s = 0.1;
 static const double step_spread_s = 0.05;
 /* The number of readings of a piece, shortest first. */
 static const uint32_t lengths[LULL_SWING_LENGTHS] = {10, 20, 50, 100};
-/* How long a lever stays given up, at first and at most. */
+/* Times for which a lever stays given up: the first one and the longest one. */
 static const int64_t first_spacing_ns = 60 * LULL_NS_PER_S;
 static const int64_t longest_spacing_ns = 3600 * LULL_NS_PER_S;
 

@@ -31,7 +31,7 @@ enum { LULL_SWING_LIMIT_PIECES = 6 };
 
 enum { LULL_SWING_LENGTHS = 4, LULL_SWING_MAX_READINGS = 100 };
 
-/* What a node runs at while its power is read. */
+/* Points that a node runs at while its power is read. */
 enum lull_swing_side {
     LULL_SWING_NEITHER, /* something is tried, or not all GPUs are at the same */
     LULL_SWING_REFERENCE,

@@ -22,7 +22,7 @@ struct lull_agreement {
     struct agreement_node nodes[LULL_AGREEMENT_MAX_NODES];
     uint32_t refusal_count;
     bool refusals_lost; /* there were more than can be remembered */
-    bool is_known;      /* what this node's iteration is */
+    bool is_known;      /* this node's iteration is known */
     bool has_agreed;    /* all nodes, once */
     int64_t known_ns;   /* since when */
     struct refusal refusals[LULL_AGREEMENT_MAX_REFUSALS];

@@ -9,7 +9,7 @@
 
 struct arrival_node {
     uint64_t incarnation;
-    uint32_t next; /* where its next word goes */
+    uint32_t next; /* index for its next word */
     struct lull_arrival words[LULL_ARRIVAL_KEPT];
 };
 

@@ -28,9 +28,9 @@
  * withdrawn at once (slack.h). Reports may be repeated or come in any order, because each contains
  * its iteration.
  *
- * Nodes count iterations alike (agreement.h). Where a node starts counting again, all earlier
- * reports are discarded. Reports from before the change that arrive later belong to no iteration
- * that all nodes report, or to one that the next report discards.
+ * Nodes count iterations alike (agreement.h). If a node starts counting again, all earlier reports
+ * are discarded. Reports from before the change that arrive later belong to no iteration that all
+ * nodes report, or to one that the next report discards.
  *
  * Pure; create/destroy; one thread. Source: none.
  * SPDX-License-Identifier: Apache-2.0

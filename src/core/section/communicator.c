@@ -183,7 +183,7 @@ static bool is_neighbor(const struct lull_communicator *communicator, int32_t pe
     return distance == 1 || distance == ranks - 1;
 }
 
-/* Where peers are unknown, the answer is certain only with two ranks: every message goes to the one
+/* If peers are unknown, the answer is certain only with two ranks: every message goes to the one
  * neighbour. */
 static enum lull_parallelism of_messages(const struct lull_communicator *communicator)
 {

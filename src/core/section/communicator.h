@@ -53,7 +53,7 @@ struct lull_communicator {
     int32_t rank;   /* the own one; -1: unknown */
     uint64_t transfers[LULL_TRANSFER_COUNT];
     uint64_t sizes[LULL_COMMUNICATOR_SIZES];       /* of reductions, in order of appearance */
-    uint64_t size_counts[LULL_COMMUNICATOR_SIZES]; /* how often each */
+    uint64_t size_counts[LULL_COMMUNICATOR_SIZES]; /* number of calls of each size */
     uint32_t size_count;
     uint64_t other_sizes; /* transfers of further sizes */
     int32_t peers[LULL_COMMUNICATOR_PEERS];

@@ -31,7 +31,8 @@
 
 #include "core/stats/guard.h"
 
-/* How often a search uses a model: a model that is wrong that often is not used again. */
+/* Number of times that a search uses a model: a model that is wrong that often is not used again.
+ */
 enum { LULL_DESCENT_AIMS = 3 };
 
 enum lull_descent_strategy { LULL_DESCENT_STEP, LULL_DESCENT_BISECT, LULL_DESCENT_GALLOP };
@@ -44,7 +45,7 @@ struct lull_descent {
     uint32_t candidate;  /* the point under test; equal to good when done */
     uint32_t stride;     /* points to the next candidate; 0: halve */
     uint32_t resolution; /* the least number of points between good and bad worth searching, >= 1 */
-    uint32_t aims;       /* how often it has used a model since then */
+    uint32_t aims;       /* number of times that it has used a model since then */
     uint32_t steps;      /* verdicts taken since the start or the last back-off */
 };
 

@@ -25,7 +25,7 @@ struct lull_iteration_finder {
     struct pattern memory;  /* that may be resumed */
     uint64_t memory_sum;    /* over the remembered symbols, in any order */
     uint64_t recent_sum;    /* over the last memory.period symbols or the fewer that count */
-    uint32_t recent;        /* how many those are */
+    uint32_t recent;        /* number of those symbols */
     uint32_t runs[MAX_PERIOD + 1];
     uint32_t needs[MAX_PERIOD + 1];   /* the run that finds this period */
     uint32_t longest[MAX_PERIOD + 1]; /* broken run with evidence; 0: none */

@@ -68,7 +68,7 @@ void lull_kernel_order_destroy(struct lull_kernel_order *order)
     free(order);
 }
 
-/* How far number a comes after b; negative: before it. Numbers may wrap. */
+/* Distance by which number a comes after b; negative: before it. Numbers may wrap. */
 static int32_t kernel_order_distance(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b);
@@ -213,7 +213,7 @@ static int64_t interval_ns(const struct lull_kernel_order *order, uint64_t back)
            kernel_order_symbol(order, back + 1)->begin_ns;
 }
 
-/* How many intervals are known. */
+/* Number of known intervals. */
 static uint32_t interval_count(const struct lull_kernel_order *order)
 {
     assert(order->symbols > 0);
@@ -222,8 +222,8 @@ static uint32_t interval_count(const struct lull_kernel_order *order)
     return RECENT - 1;
 }
 
-/* How many symbols before the last one the longest time between two kernels ended, in the last
- * few periods: there an iteration begins, on all ranks alike. */
+/* Number of symbols from the end of the longest time between two kernels to the last symbol, in the
+ * last few periods: there an iteration begins, on all ranks alike. */
 static uint32_t longest_back(const struct lull_kernel_order *order, uint32_t period)
 {
     const uint32_t turns = lull_min_u32(interval_count(order) / period, PHASE_TURNS);
@@ -287,7 +287,8 @@ static bool change_multiple(struct lull_kernel_order *order)
 
 /* ---- finding ----------------------------------------------------------------------------- */
 
-/* How many symbols before the newest, which is at newest_position, a position was last. */
+/* Number of symbols from the last occurrence of a position to the newest symbol, at
+ * newest_position. */
 static uint32_t back_of(uint32_t period, uint32_t newest_position, uint32_t position)
 {
     return (newest_position + period - position) % period;

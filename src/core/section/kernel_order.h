@@ -12,11 +12,11 @@
  * once the finder has one and the numbers advance by the same amount, the stride, from each kernel
  * to its counterpart of the iteration before.
  *
- * Longer iterations. Where a step consists of layers that communicate alike, the finder takes a
- * layer for the iteration. Then the times between kernels repeat with a multiple of its period
- * only (rounds.h): once they have done so three times, the iteration that was followed is LEFT and
- * the multiple FOUND, beginning after the longest time between two kernels. When they do so no
- * longer, or the longest time comes elsewhere, it is LEFT and found again as it is now.
+ * Longer iterations. If a step consists of layers that communicate alike, the finder takes a layer
+ * for the iteration. Then the times between kernels repeat with a multiple of its period only
+ * (rounds.h): once they have done so three times, the iteration that was followed is LEFT and the
+ * multiple FOUND, beginning after the longest time between two kernels. When they do so no longer,
+ * or the longest time comes elsewhere, it is LEFT and found again as it is now.
  *
  * Following. A number gives iteration and position of its kernel at once, before all earlier
  * kernels have started. A kernel whose signature is not the one of its position, or whose number

@@ -2,7 +2,7 @@
  * Rounds: the number of periods of equal calls in one iteration, found from the times between
  * calls.
  *
- * Where a job makes the same calls many times per iteration (one all-reduce per parameter or layer,
+ * If a job makes the same calls many times per iteration (one all-reduce per parameter or layer,
  * gradient accumulation, tokens), the sequence of calls repeats with a short period and only the
  * times between them repeat with the iteration. A trial that used the short period as the iteration
  * would compare blocks with different parts of it.

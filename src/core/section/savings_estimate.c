@@ -79,7 +79,7 @@ void lull_switchable_alone(const struct lull_gap *gaps, size_t count,
 
 /* ---- merging ---- */
 
-/* How the best choices up to gap i came about. */
+/* Origin of the best choices up to gap i. */
 enum {
     STAYED = 1, /* low in gap i: low in the one before already */
     CLOSED = 2, /* high after gap i: low in it */

@@ -165,7 +165,7 @@ static uint32_t slack_last_of(const struct lull_slack *slack,
     return last;
 }
 
-/* What the lowered GPUs have waited for is gone where one of them is the last. */
+/* If a lowered GPU arrives last, the wait that the GPUs were lowered for is gone. */
 static uint64_t slack_raise_waited_for(struct lull_slack *slack,
                                        const struct lull_slack_collective *collective,
                                        uint32_t last, bool is_one_group)
@@ -256,7 +256,7 @@ void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, uint64_t
     if (!gpu->is_in_force || (!is_seen && gpu->points == 0))
         return;
     gpu->overdue = late_ms > all_ms ? gpu->overdue + 1 : 0;
-    /* Where it cannot be seen whether the GPU still waits, it goes back as if it did not. */
+    /* If it cannot be seen whether the GPU still waits, it is raised as if it did not. */
     if ((wait_ms <= 0.0 || !is_seen || gpu->overdue >= OVERDUE) && gpu->points > 0 &&
         !gpu->rests_on_nodes) {
         lull_slack_raise(gpu);

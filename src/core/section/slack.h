@@ -1,6 +1,6 @@
 /*
- * Slack: how long each rank waits for later ranks, and how many points lower its GPU may therefore
- * run.
+ * Slack: the time that each rank waits for later ranks, and the number of points by which its GPU
+ * may therefore be lowered.
  *
  * A collective ends on all ranks at once, and starts on each rank when that rank arrives. So the
  * rank with the shortest time in it arrived last, and the additional time of the others is waiting.
@@ -11,16 +11,16 @@
  * this fills, with what a point costs it learnt from the waits themselves: at first a point is
  * taken to cost as much as if all the iteration were computation. A GPU that comes last is raised
  * by a point, by two if that was not enough, and so on; and one for which a less lowered GPU waits
- * is raised at once, because whatever it had waited for is gone. It is not lowered again for ever
- * longer times.
+ * is raised at once, because whatever it had waited for is gone. After each such raise it is not
+ * lowered again for a longer time than before.
  *
- * Where ranks compute nothing beside their collectives (mixture of experts, tensor parallel), each
- * wait is one of its own, and all of them together count. Which of the two cases applies shows once
- * the GPU is lowered by a few points. It may be lowered further until both the longest wait and
- * their sum are used up, provided that they continue to shrink as they have done so far. Where
- * ranks can run ahead by a layer at most the longest does not become shorter at first, and nothing
- * is extrapolated. A GPU also comes last where less lowered ones wait for it for longer, in all,
- * than it does, in many iterations in a row.
+ * If ranks compute nothing beside their collectives (mixture of experts, tensor parallel), the
+ * waits are separate, and all of them together count. Which of the two cases applies shows once the
+ * GPU is lowered by a few points. It may be lowered further until both the longest wait and their
+ * sum are used up, provided that they continue to shrink as they have done so far. If ranks can run
+ * ahead by a layer at most, the longest wait does not become shorter at first, and nothing is
+ * extrapolated. A GPU also comes last where less lowered ones wait for it for longer, in all, than
+ * it does, in many iterations in a row.
  *
  * Ranks are compared by how long they are in the collective of one kind (operation, size class and
  * number of ranks) with the same number. So ranks of groups of the same kind are compared with each
@@ -76,7 +76,7 @@ struct lull_slack_kind {
     struct lull_slack_collective open[LULL_SLACK_OPEN];
 };
 
-/* How long a rank was in the collectives of one iteration that it shares with other nodes. */
+/* Time of a rank in the collectives of one iteration that it shares with other nodes. */
 struct lull_slack_collective_time {
     uint64_t iteration;
     bool counts;    /* the GPU has run at its points for the whole iteration... */
@@ -88,7 +88,7 @@ struct lull_slack_collective_time {
     double longest_ms[LULL_SLACK_KINDS];
 };
 
-/* How long the ranks of this node that came last were in the collectives of one iteration. */
+/* Time in the collectives of one iteration of this node's ranks that came last. */
 struct lull_slack_last {
     uint64_t iteration;
     uint64_t ended; /* bits: GPUs that have ended it */
@@ -108,7 +108,7 @@ struct lull_slack_record {
     uint64_t iterations; /* of its rank */
     uint64_t lowered;    /* ...that it has run below the common point */
     uint32_t most;       /* points below it, at most */
-    uint32_t recoveries; /* how often it was raised at once */
+    uint32_t recoveries; /* number of times that it was raised at once */
     uint64_t by_nodes;   /* iterations that it has run lower for ranks of other nodes */
 };
 
@@ -120,7 +120,7 @@ struct lull_slack_gpu {
     uint32_t joined;      /* collectives since the last iteration ended */
     double wait_ms;       /* the longest wait since then... */
     double all_ms;        /* ...and all of them together */
-    double waited_for_ms; /* how long less lowered GPUs have waited for it since then... */
+    double waited_for_ms; /* time that less lowered GPUs have waited for it since then... */
     double late_ms;       /* ...in collectives of ranks that are all one group */
     double typical_ms;    /* length of an iteration, the last one */
     uint32_t point;       /* at which it runs, the common point included */
@@ -129,7 +129,7 @@ struct lull_slack_gpu {
     bool is_in_force;     /* it has run at its points for the whole present iteration */
     bool rests_on_nodes;  /* its points rest on other nodes' reports */
     uint32_t tried_most;  /* points that may be tried at once if no single wait covers one */
-    uint32_t era;         /* how often its points have changed */
+    uint32_t era;         /* number of changes of its points */
     bool is_answered;     /* other nodes have reported an iteration at these points */
     uint64_t iteration;   /* of its rank, the present one */
     uint64_t answered;    /* the last iteration that other nodes have reported */
@@ -153,7 +153,7 @@ struct lull_slack_gpu {
 
 struct lull_slack {
     uint32_t gpu_count;
-    uint32_t descents; /* how often a GPU has been lowered by more than a point */
+    uint32_t descents; /* number of times that a GPU has been lowered by more than a point */
     uint64_t stride;   /* every so many iterations one is reported to other nodes */
     bool has_reported;
     uint64_t reported; /* the last iteration that this node has reported */

@@ -138,7 +138,8 @@ void lull_slack_end_collective(struct lull_slack *slack, uint32_t index, uint64_
         adapt_stride(slack, gpu->typical_ms);
 }
 
-/* How the GPU's rank was in the collectives of an iteration; NULL: that is not known any more. */
+/* Returns the times of the GPU's rank in the collectives of an iteration; NULL: they are no longer
+ * known. */
 static const struct lull_slack_collective_time *
 slack_nodes_collective_time(const struct lull_slack_gpu *gpu, uint64_t iteration)
 {
@@ -247,7 +248,8 @@ bool lull_slack_report(struct lull_slack *slack, struct lull_arrival *arrival_ou
 
 /* ---- reports of others ------------------------------------------------------------------- */
 
-/* How a GPU's rank was in the collectives of an iteration, against the latest rank of the job. */
+/* Waits of a GPU's rank in the collectives of an iteration, relative to the latest rank of the job.
+ */
 struct slack_answer {
     double longest_ms; /* wait, at least */
     double all_ms;     /* waits together, at least */

@@ -13,14 +13,14 @@ static const double kept_spread = 1.0;
 /* A GPU for which a less lowered one waits for this share of what it had waited for itself is
  * raised at once: a rank that has recovered waits for about as long. */
 static const double recovered_share = 0.5;
-/* A point is never taken to cost less than this share of what it costs at most. Where a rank cannot
+/* A point is never taken to cost less than this share of what it costs at most. If a rank cannot
  * run ahead of others by more than a layer (FSDP), its longest wait stays the same until nearly all
  * of its slack is used up, and says nothing of what a point costs. With a 32nd instead, one of
  * eight such ranks being slower by a tenth, the job of `lull simulate --preset gpt-fsdp` became
  * slower by more than a third. */
 static const double min_cost_share = 0.5;
-/* Where no single wait pays for a point, as many are tried as this share of all waits together
- * would pay for: all would be too many where waits are one and the same lag. Fewer than the least
+/* If no single wait pays for a point, as many points are tried as this share of all waits together
+ * would pay for: all would be too many if the waits are one and the same lag. Fewer than the least
  * cannot be distinguished from jitter. Chosen with `lull simulate --preset moe-alltoall -n 8`, one
  * rank being slower by a tenth: of 10 points that all waits pay for, two are tried. */
 static const double tried_share = 0.5;
@@ -30,8 +30,8 @@ static const double min_tried = 2.0;
 static const double reported_share = 0.5;
 /* A GPU is lowered by at most so many times its points at once where waits are extrapolated. */
 static const double max_growth = 2.0;
-/* Where no single wait paid for a point, a rank that has recovered waits in each collective, and
- * not only in one: for this share of all waits that there were, at least. Without it jitter of a
+/* If no single wait paid for a point, a rank that has recovered waits in each collective, and not
+ * only in one: for this share of all waits that there were, at least. Without it jitter of a
  * pipeline's stages raised a tensor-parallel partner of the slow rank of `megatron-3d` time and
  * again. */
 static const double recovered_all_share = 0.25;

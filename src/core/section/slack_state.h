@@ -1,7 +1,7 @@
 /*
- * What the parts of the slack share: slack.c compares the ranks of this node with each other,
- * slack_nodes.c with what other nodes report, and slack_points.c lowers and raises. For these
- * alone. SPDX-License-Identifier: Apache-2.0
+ * Declarations shared by the parts of the slack: slack.c compares the ranks of this node with each
+ * other, slack_nodes.c with what other nodes report, and slack_points.c lowers and raises. Private
+ * to them. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_SECTION_SLACK_STATE_H
 #define LULL_CORE_SECTION_SLACK_STATE_H
@@ -27,7 +27,7 @@ void lull_slack_raise_at_once(struct lull_slack_gpu *gpu);
  * that was not enough, and so on. */
 void lull_slack_raise(struct lull_slack_gpu *gpu);
 
-/* The GPU has waited in an iteration, at its present points. Where that makes enough of them, it is
+/* The GPU has waited in an iteration, at its present points. If that makes enough of them, it is
  * lowered by what fills the waits, which are either its own or those of the job. */
 void lull_slack_note_wait(struct lull_slack *slack, struct lull_slack_gpu *gpu,
                           struct lull_slack_waits *waits, double longest_ms, double all_ms);

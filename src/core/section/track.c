@@ -72,8 +72,8 @@ struct lull_track {
     struct lull_track_totals totals;
 };
 
-/* How much of a deviation a slowed iteration adds to the stretch: after two of them it is known to
- * a quarter. */
+/* Share of a deviation that a slowed iteration adds to the stretch: after two of them it is known
+ * to a quarter. */
 static const double stretch_gain = 0.5;
 
 static double track_ms_between(int64_t from_ns, int64_t to_ns)

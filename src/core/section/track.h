@@ -91,7 +91,7 @@ enum lull_track_phase lull_track_phase(const struct lull_track *track);
 /* Iterations since the sections became known; the current one has this number. */
 uint64_t lull_track_iteration(const struct lull_track *track);
 
-/* When the current iteration began; 0 before the first boundary since the sections became known. */
+/* Begin of the current iteration; 0 before the first boundary since the sections became known. */
 int64_t lull_track_boundary_ns(const struct lull_track *track);
 
 /* Calls per iteration; 0 while searching. */

@@ -171,7 +171,7 @@ static double mean_excess(const struct lull_upper_tail *tail, uint32_t kept)
     return sum / (is_censored ? kept - 2 : kept);
 }
 
-/* How many of the kept values are taken for the tail. */
+/* Number of kept values that count as the tail. */
 static uint32_t tail_size(const struct lull_upper_tail *tail)
 {
     const uint32_t least = lull_min_u32(tail->count, TAIL_MIN);

@@ -29,10 +29,10 @@ double lull_quantile_get(const struct lull_quantile *quantile, double p);
 
 /*
  * Soft extremes: scale * log of the mean of exp(value / scale), between the mean (large scales) and
- * the largest value (scale 0); likewise the smallest. Where the chance of an event falls by e for
- * each `scale` that one keeps away from it, keeping away from the soft extreme is as safe as
- * keeping away from each value in turn: rare values count in proportion to their frequency. Soft
- * extremes of independent summands add up. NAN when empty. O(n).
+ * the largest value (scale 0); likewise the smallest. If the chance of an event falls by e for each
+ * `scale` that one keeps away from it, keeping away from the soft extreme is as safe as keeping
+ * away from each value in turn: rare values count in proportion to their frequency. Soft extremes
+ * of independent summands add up. NAN when empty. O(n).
  */
 double lull_quantile_soft_least(const struct lull_quantile *quantile, double scale);
 double lull_quantile_soft_most(const struct lull_quantile *quantile, double scale);

@@ -130,10 +130,10 @@ struct lull_driver_queue {
     struct lull_quantile call_ms; /* time inside the driver of the latest calls */
     int64_t call_ns;              /* the planned quantile of them */
     int64_t free_ns;   /* approximate time at which the driver will have served all requests */
-    double waiting_ms; /* how long the oldest request has been without an answer; 0: none is */
+    double waiting_ms; /* age of the oldest request without an answer; 0: there is none */
     struct lull_call_trust trust;
     bool suspended;       /* the driver is suspended: nothing may be lowered */
-    uint32_t suspensions; /* how often that has started */
+    uint32_t suspensions; /* number of suspensions so far */
 };
 
 /* Returns whether the driver has just been suspended or resumed; then its owner must act. */

@@ -23,7 +23,7 @@ struct lull_feed_forward {
     int64_t lower_at_ns;
     int64_t raise_at_ns;
     int64_t raise_by_ns; /* time at which to raise the present or next section; INT64_MAX if the GPU
-                            is not low */
+                          * is not low */
     int64_t deadline_ns; /* of the requested lowering: useless if served later */
     int64_t valid_until_ns; /* time at which it is undone if it was not raised */
 };
@@ -35,9 +35,9 @@ struct lull_forecast {
     double
         gap_low_ms; /* shortest typical time from the end of the section before to its start... */
     double gap_high_ms; /* ...and the longest typical one */
-    double ahead_ms;    /* how long before the start a lowering may be requested */
-    double lead_ms;     /* how long before the end a raising must be requested */
-    double down_ms;     /* until a lowering has effect, usually */
+    double ahead_ms;    /* time before the start at which a lowering may be requested */
+    double lead_ms;     /* time before the end at which a raising must be requested */
+    double down_ms;     /* typical time until a lowering has effect */
     double serve_ms;    /* a lowering served later than this before its raising is useless */
 };
 

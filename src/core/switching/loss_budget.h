@@ -12,9 +12,9 @@
  * counts, and from two standard errors on the whole loss. One event in many iterations does not
  * count at all; four equal events, or a steady slowdown, count fully.
  *
- * Where iterations differ so much that the mean loss of a point is not known to the rate (they may
- * not even be the job's iterations), the highest possible cost of its clock is spent instead: of
- * the time at the clock f the share 1 - f / f_max. That needs no iteration.
+ * If iterations differ so much that the mean loss of a point is not known to the rate (they may not
+ * even be the job's iterations), the highest possible cost of its clock is spent instead: of the
+ * time at the clock f the share 1 - f / f_max. That needs no iteration.
  *
  * Pure; caller's storage; times are ms. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,5 +1,6 @@
 /*
- * Which iterations run at the reference and which at the candidate, in an order that coins choose.
+ * Chooses the iterations that run at the reference and those that run at the candidate, in an order
+ * decided by coins.
  *
  * Iterations are counted from the start of a trial. A pair is one block at the reference and
  * candidate_blocks at the candidate, all of one length; a seeded coin says which of its blocks is

@@ -135,8 +135,8 @@ double lull_switch_cost_sure_ahead_ms(const struct lull_switch_cost *cost, doubl
 
 /* ---- calibration --------------------------------------------------------------------------- */
 
-/* A pulse lasts longer than a call and its settling usually take: about 5 and 20 ms (published,
- * V100). */
+/* A pulse lasts longer than a typical call and its settling: about 5 and 20 ms (published, V100).
+ */
 const int64_t lull_switch_calibration_pulse_ns = INT64_C(100000000);
 /* The first pulses of two GPUs are this far apart: longer than a typical call takes. */
 static const int64_t stagger_ns = INT64_C(12000000);

@@ -62,11 +62,11 @@ void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direc
                                   double call_ms, const struct lull_switch_outcome *outcome);
 
 /*
- * The most likely outcome of a change that was observed coarsely, because
- * a clock is read only at intervals and not while its driver is busy. `known`: of GPUs of its
- * model, with the time inside the driver for their calls. Where some of the last changes took as
- * long as this one can have taken, it is taken to be like these; one that was overtaken or not
- * observed, like the typical one, if that is longer.
+ * The most likely outcome of a change that was observed coarsely, because a clock is read only at
+ * intervals and not while its driver is busy. `known`: of GPUs of its model, with the time inside
+ * the driver for their calls. If some of the last changes took as long as this one can have taken,
+ * it is taken to be like these; one that was overtaken or not observed, like the typical one, if
+ * that is longer.
  */
 struct lull_switch_outcome lull_switch_cost_likely(const struct lull_switch_cost *known,
                                                    enum lull_direction direction,

@@ -1,4 +1,4 @@
-/* What trials and kept points may cost: pairs that are cut and put off. SPDX-License-Identifier:
+/* Budget of trials and kept points: pairs that are cut and put off. SPDX-License-Identifier:
  * Apache-2.0 */
 #include <assert.h>
 #include <math.h>

@@ -1,5 +1,5 @@
-/* What a trial learns of the job: rhythms, and what carries over. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Properties of the job that a trial learns: rhythms, and what carries over.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /*
- * What the trial's files share, and no other process. Calls go down this list only:
+ * Declarations that only the trial's files share. Calls go down this list only:
  *   trial.c         which iterations run where, and what the pairs say
  *   trial_kept.c    the accepted candidate: the evidence for and against it
- *   trial_job.c     what is learnt of the job: rhythms, and what carries over
- *   trial_budget.c  what trials and kept points may cost: pairs that are cut and put off
+ *   trial_job.c     properties of the job: rhythms, and what carries over
+ *   trial_budget.c  budget of trials and kept points: pairs that are cut and put off
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_SWITCHING_TRIAL_STATE_H

@@ -2,28 +2,28 @@
  * The slowdown of the whole run so far, relative to a run at the reference, and an upper bound of
  * it.
  *
- * Pairs (pair_schedule.h). A coin has chosen which block of a pair runs at the reference. What the
- * other iterations of the pair have lost is estimated as their number times d: the mean of the
- * blocks beside the reference block less the mean of that block. The estimate is wrong by their
- * number times what the reference block differs from the blocks beside it for any other reason.
- * Over the coin that error has mean zero whatever the job does, so drift, warm-up and periods
- * cannot bias it (Bojinov and Shephard 2019), and the errors of all pairs are martingale
- * differences. With X the error of a pair and E its mean square over the coin,
- * exp(t sum(X) - t^2 / 2 sum(X^2 / 3 + 2 E / 3)) is a supermartingale, without any assumption on
- * tails (Delyon 2009, "Exponential inequalities for sums of weakly dependent variables"). A normal
- * mixture over t (Robbins 1970) gives a bound that holds whenever one looks. E is estimated by the
- * same difference at every block of the pair. X is known up to the effect of the point, for which
- * the mean of the point's earlier pairs is taken. First iterations after a change, which no pair
- * measures, count as lowered ones on both sides.
+ * Pairs (pair_schedule.h). A coin has chosen which block of a pair runs at the reference. The loss
+ * of the other iterations of the pair is estimated as their number times d: the mean of the blocks
+ * beside the reference block less the mean of that block. The estimate is wrong by their number
+ * times what the reference block differs from the blocks beside it for any other reason. Over the
+ * coin that error has mean zero whatever the job does, so drift, warm-up and periods cannot bias it
+ * (Bojinov and Shephard 2019), and the errors of all pairs are martingale differences. With X the
+ * error of a pair and E its mean square over the coin, exp(t sum(X) - t^2 / 2 sum(X^2 / 3 + 2 E /
+ * 3)) is a supermartingale, without any assumption on tails (Delyon 2009, "Exponential inequalities
+ * for sums of weakly dependent variables"). A normal mixture over t (Robbins 1970) gives a bound
+ * that holds whenever one looks. E is estimated by the same difference at every block of the pair.
+ * X is known up to the effect of the point, for which the mean of the point's earlier pairs is
+ * taken. First iterations after a change, which no pair measures, count as lowered ones on both
+ * sides.
  *
  * Stretches without a reference block of their own, such as the pair under way, are not protected
  * by a coin. They are charged with the upper bound of the point's slowdown, from all its pairs, or
- * with their excess over the last reference iterations where that is more. Where the point has no
- * bound yet their excess counts, and counts as uncertain as a whole. Other iterations that may have
- * been low are charged with their excess over the last reference iterations, where it is positive.
+ * with their excess over the last reference iterations if that is more. If the point has no bound
+ * yet, their excess counts, and counts as uncertain as a whole. Other iterations that may have been
+ * low are charged with their excess over the last reference iterations, where it is positive.
  *
  * Harm may grow with low iterations in a row, so that blocks beside the reference show less of it.
- * What the whole pair exceeds its reference block by is charged where that is more than d, by more
+ * The excess of the whole pair over its reference block is charged if it is more than d, by more
  * than two deviations of a block.
  *
  * Iterations at the reference lose nothing. Before anything has run low the bound is 0.

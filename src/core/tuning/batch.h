@@ -36,7 +36,7 @@ enum {
 struct lull_batch_config {
     const uint32_t *sizes; /* candidates, strictly ascending, > 0; copied */
     size_t size_count;     /* 1..LULL_BATCH_SIZES */
-    uint32_t default_size; /* what the job uses today; one of sizes */
+    uint32_t default_size; /* the job's present size; one of sizes */
     struct lull_job_price price;
     double beta_ratio; /* runs stop at beta times the least cost; >= 1, INFINITY: never */
     uint32_t window;   /* this many last results of each size count; 0: all of them */
@@ -85,7 +85,7 @@ struct lull_batch_record {
     uint32_t size;     /* SUBMITTED */
     double bound;      /* SUBMITTED */
     double energy_j;   /* REACHED, MISSED: of all GPUs; both 0: not even one epoch fitted. CRASHED:
-                          may be NAN */
+                        * may be NAN */
     double time_s;     /* REACHED, MISSED, CRASHED */
 };
 

@@ -149,7 +149,7 @@ static double batch_curve_find_bound(const struct lull_batch *batch, const struc
     return fmax(bound, exp(best_log + luck * sqrt(outlook->noise_variance)));
 }
 
-/* Where nothing has reached the target, sizes are tried in turn, from the default on, those tried
+/* If nothing has reached the target, sizes are tried in turn, from the default on, those tried
  * least first. Sizes that are out come last. */
 static uint32_t try_in_turn(const struct lull_batch *batch, const struct outlook *outlook)
 {

@@ -64,7 +64,7 @@ size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
    is none ever; -1: none. */
 int lull_batch_cheapest_arm(const struct lull_batch *batch);
 
-/* How many of an arm's last runs in a row have crashed; lost ones are passed over. O(runs). */
+/* Number of an arm's last runs in a row that have crashed; lost ones are passed over. O(runs). */
 uint32_t lull_batch_crashes(const struct lull_batch *batch, uint32_t arm);
 
 /* Returns whether an arm is given up because it crashes: twice in a row and more, while another arm
@@ -74,7 +74,7 @@ bool lull_batch_has_crashed(const struct lull_batch *batch, uint32_t arm);
 /* Seed of the draws of the next choice. */
 uint64_t lull_batch_draw_seed(const struct lull_batch *batch);
 
-/* What the search thinks of the mean cost of an arm, J. */
+/* Estimate of the mean cost of an arm, J. */
 struct lull_batch_belief {
     size_t count; /* results that count */
     double mean;

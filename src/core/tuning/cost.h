@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-/* How a job weighs time against energy. */
+/* Weights of time and energy in a job's cost. */
 struct lull_job_price {
     double eta_ratio;   /* 0: time only ... 1: energy only */
     double max_power_w; /* of one GPU: its highest power limit; >= 0 */

@@ -18,7 +18,7 @@ enum { LULL_CURVE_POINTS = 64 };
 struct lull_curve_prior {
     double length;    /* over which values stay alike, in the unit of x; > 0 */
     double amplitude; /* of the curve around its height; > 0 */
-    double height;    /* how far that lies from the mean of what was observed */
+    double height;    /* distance of that from the mean of the observations */
     double roughness; /* of each single point; > 0 */
 };
 

@@ -19,11 +19,11 @@ enum {
     MIN_JOBS = 24, /* with fewer, the jobs do not cover what is possible */
 };
 
-/* How far a neighbour is from a job at most, in each share. */
+/* Largest difference between a neighbour and a job, in each share. */
 static const double neighbourhood = 0.15;
 /* No kernel draws more than this share of the highest limit: data/gpu_models.json has 1.9. */
 static const double max_power = 2.0;
-/* The highest limit binds where the job draws more than this share of what it settles at. */
+/* The highest limit binds if the job draws more than this share of what it settles at. */
 static const double binding_ratio = 0.97;
 /* The lowest clock, as a share of the highest, that the highest limit may leave a GPU: 0.5 on the
  * RTX 3090 and A5000. */
@@ -180,8 +180,8 @@ static void limit_bounds_fill(struct lull_limit_bounds *bounds,
     bounds->is_filled = true;
 }
 
-/* What a job leaves of the times and energies that were measured, log(measured / predicted): the
- * first one may be as far off as the others, so that what counts is how they differ. */
+/* Returns whether a job explains the measured times and energies, by log(measured / predicted). The
+ * first measurement may be as far off as the others, so only the differences between them count. */
 static bool limit_bounds_fits(const struct lull_limit_bounds *bounds, const struct bounds_job *job,
                               const struct lull_limit_known *known, uint32_t count)
 {
@@ -266,8 +266,8 @@ uint32_t lull_limit_bounds_learn(struct lull_limit_bounds *bounds,
     return bounds->job_count;
 }
 
-/* What a job makes of a limit, in the unit of the aim for an iteration of 1 s at the highest limit;
- * INFINITY: it passes a bound on slowdown. */
+/* Value of a limit for a job, in the unit of the aim for an iteration of 1 s at the highest limit;
+ * INFINITY: it exceeds a bound on slowdown. */
 static double value_under(const struct lull_limit_bounds *bounds, const struct bounds_play *play,
                           const struct lull_limit_aim *aim, double slack_ratio, double limit_w)
 {

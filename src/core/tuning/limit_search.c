@@ -9,22 +9,24 @@
 #include "core/stats/student.h"
 #include "core/tuning/limit_bounds.h"
 
-/* How much worse an operating point must be for that not to be noise, as shares: at most, at least,
- * and for the point that ends the way down: where a limit begins to bind, the limiter makes a hump
- * (test_limit_choice has what 400 jobs lose by it). All were judged on the twelve power-limit logs
- * published with Zeus, on which no choice of seven selectors changes (limit_search.h). */
+/* Margins by which an operating point must be worse for that not to be noise, as shares: at most,
+ * at least, and for the point that ends the way down: where a limit begins to bind, the limiter
+ * makes a hump (test_limit_choice has what 400 jobs lose by it). All were judged on the twelve
+ * power-limit logs published with Zeus, on which no choice of seven selectors changes
+ * (limit_search.h). */
 static const double widest_margin = 0.05;
 static const double narrowest_margin = 0.02;
 static const double hump_margin = 0.08;
-/* How far over a bound on slowdown an operating point may be once, and never. */
+/* Excess over a bound on slowdown that an operating point may have once, and one that it may never
+ * have. */
 static const double over_margin = 0.02;
 static const double far_over_margin = 0.10;
 /* Two pieces that agree to this share show that the job has settled. */
 static const double steady_margin = 0.01;
 /* A limit binds where the GPUs draw less than at the reference by this share. */
 static const double binding_margin = 0.05;
-/* How far a job may be off its curves, beside the noise, and by how much a limit must be worse than
- * the best to be skipped. Judged by docs/power-limits.md. */
+/* Largest deviation of a job from its curves, beside the noise, and the margin by which a limit
+ * must be worse than the best to be skipped. Judged by docs/power-limits.md. */
 static const double model_margin = 0.03;
 static const double dominated_margin = 0.02;
 /* The typical settling time, in units of settle_s. */
@@ -193,8 +195,9 @@ static double mean_w(const struct lull_limit_measure *measure)
     return measure->joules / measure->seconds;
 }
 
-/* What the aim makes of an iteration; a bound on slowdown is another matter. Of the product the
- * root is taken: a per cent of energy or time is to weigh alike for all aims. */
+/* Value of an iteration for the aim, without regard to a bound on slowdown. The root of the
+ * energy-delay product is taken, so that one per cent of energy or time weighs alike for all aims.
+ */
 static double value_at(const struct lull_job_selector *selector, double energy_j, double time_s)
 {
     const double value = lull_job_value(selector, energy_j, time_s);
@@ -298,7 +301,7 @@ static bool is_contender(const struct lull_limit_search *search,
            limit_search_value_of(search, best) * (1.0 + margin_between(measure, best, min_margin));
 }
 
-/* How many visits of half a slice there is still time for. */
+/* Number of visits of half a slice for which there is still time. */
 static double affordable_visits(const struct lull_limit_search *search)
 {
     const struct lull_limit_search_config *config = &search->config;
@@ -408,7 +411,7 @@ static bool is_last(struct lull_limit_search *search, const struct lull_limit_me
     return search->over == 0 && is_too_bad(search, measure);
 }
 
-/* What an operating point that ends the search is compared with. */
+/* Returns the measurement with which an operating point that ends the search is compared. */
 static uint32_t find_measure_of_last(const struct lull_limit_search *search)
 {
     const struct lull_limit_measure *best = limit_search_find_best(search);

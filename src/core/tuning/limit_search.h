@@ -24,17 +24,17 @@
  *   worse than the one before it, and the last one by 8 %: where a limit begins to bind, the
  *   limiter's own loss makes a hump of some percent that lower limits may come down from again, or
  * - with a bound on slowdown: one that passes it by 10 percentage points, or two in a row by 2.
- * Where the curves of the GPUs are given, a lower limit is skipped that is dominated: whatever job
- * has the times and powers that were measured so far, it is worse there than at the best limit so
- * far, by a margin, or passes the bound by one (limit_bounds.h).
- * None of them counts where the GPUs still draw within 5 % of what they drew at the first operating
- * point: a limit above the actual power has no effect, so any increase there is noise. The point
- * that ends the way down is confirmed: it and the point that it is compared with are visited again,
- * and it is the last one only if it is still 8 % over the best, or over the bound. A temporary
- * cause of higher cost, such as another program on the machine, has often passed by then. 5 % is
- * above the noise of single slices of 5 s: on the twelve power-limit logs published with Zeus no
- * choice of seven selectors changes. The job must be as warm as it gets (thermal.h): a GPU that
- * warms up on the way down looks ever more expensive, as if no lower limit could pay.
+ * If the curves of the GPUs are given, a dominated lower limit is skipped: every job that has the
+ * times and powers measured so far is worse there than at the best limit so far by a margin, or
+ * exceeds the bound by one (limit_bounds.h). None of them counts if the GPUs still draw within 5 %
+ * of what they drew at the first operating point: a limit above the actual power has no effect, so
+ * any increase there is noise. The point that ends the way down is confirmed: it and the point that
+ * it is compared with are visited again, and it is the last one only if it is still 8 % over the
+ * best, or over the bound. A temporary cause of higher cost, such as another program on the
+ * machine, has often passed by then. 5 % is above the noise of single slices of 5 s: on the twelve
+ * power-limit logs published with Zeus no choice of seven selectors changes. The job must be as
+ * warm as it gets (thermal.h): a GPU that warms up on the way down looks ever more expensive, as if
+ * no lower limit could pay.
  *
  * Pure; create/destroy; one thread. SPDX-License-Identifier: Apache-2.0
  */

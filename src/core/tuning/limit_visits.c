@@ -9,7 +9,7 @@
 static const double prior_slope = 0.004;
 static const double visit_noise = 0.005;
 
-/* How energy and time of an iteration go with temperature, relative change per degree. */
+/* Relative change of an iteration's energy and time per degree of temperature. */
 struct slopes {
     double energy;
     double time;

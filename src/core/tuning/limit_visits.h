@@ -48,8 +48,8 @@ struct lull_limit_visits {
     struct lull_thermal thermal;
 };
 
-/* What follows belongs to a visit of its own, at this operating point < LULL_LIMIT_VISITS_POINTS.
- * With LULL_LIMIT_VISITS_MAX of them the last one is replaced. */
+/* Begins a visit of this operating point < LULL_LIMIT_VISITS_POINTS. With LULL_LIMIT_VISITS_MAX
+ * visits, the last one is replaced. */
 void lull_limit_visits_begin(struct lull_limit_visits *visits, uint32_t point);
 
 /* The GPUs' temperature at the end of `seconds` at this mean power; NAN unknown. Settling

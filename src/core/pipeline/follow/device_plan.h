@@ -1,7 +1,7 @@
 /*
- * What one device does in a plan, in the form that an op tracker and a plan controller need. Fixed
- * operations (collectives, the optimizer) are left out: they are not observed, and they have no
- * clock.
+ * Operations of one device in a plan, in the form that an op tracker and a plan controller need.
+ * Fixed operations (collectives, the optimizer) are left out: they are not observed, and they have
+ * no clock.
  *
  * Of several devices that an operation sends to, or receives from, only the first one is named.
  *

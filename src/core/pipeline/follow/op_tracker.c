@@ -12,7 +12,7 @@
 /* The most devices that one device can receive from. Known schedules need two. */
 enum { PEERS = 8 };
 
-/* How many receives from one device have been seen since the latest send. */
+/* Number of receives from one device since the latest send. */
 struct op_tracker_peer {
     uint32_t device;
     uint32_t received;
@@ -21,7 +21,7 @@ struct op_tracker_peer {
 struct lull_op_tracker {
     uint32_t count;
     bool has_sections;
-    bool is_known;    /* where the device is */
+    bool is_known;    /* the device's place is known */
     bool is_reported; /* an operation 0 has started since then; edges are reported from it on */
     bool is_running;  /* operation `op`; else it has ended */
     uint32_t op;
@@ -201,7 +201,7 @@ static bool may_begin_next(const struct lull_op_tracker *tracker)
     return tracker->ops[next].receives_from == LULL_OP_TRACKER_NONE || tracker->input_ns[next] != 0;
 }
 
-/* When the operation that runs is expected to end; INT64_MAX if none runs, or its end will be seen.
+/* Expected end of the operation that runs; INT64_MAX if none runs, or its end will be seen.
  * */
 static int64_t expected_end_ns(const struct lull_op_tracker *tracker)
 {
@@ -269,7 +269,7 @@ static bool give_input(struct lull_op_tracker *tracker, uint32_t device, int64_t
 
 /*
  * The first operation that sends has just ended, so it and those before it have received what they
- * wait for. Where the last operation of an iteration sends, all that was received after that is for
+ * wait for. If the last operation of an iteration sends, all that was received after that is for
  * the next iteration.
  */
 static void op_tracker_find_place(struct lull_op_tracker *tracker, int64_t time_ns)

@@ -59,7 +59,7 @@ void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t dev
 bool lull_op_tracker_poll(struct lull_op_tracker *tracker, int64_t now_ns,
                           struct lull_op_tracker_edge *edge_out);
 
-/* When the next end that no event reports is expected; INT64_MAX: none is expected. */
+/* Expected time of the next end that no event reports; INT64_MAX: none is expected. */
 int64_t lull_op_tracker_wake_ns(const struct lull_op_tracker *tracker);
 
 #endif

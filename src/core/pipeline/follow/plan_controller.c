@@ -11,8 +11,8 @@
 
 /* The clock is read back every 2 ms: a raising is late only if it is later than that. */
 static const int64_t late_ns = INT64_C(2000000);
-/* How much slower computation runs at the low clocks of a plan, which are about half the highest
- * clock. */
+/* Share of computing speed that is lost at the low clocks of a plan, which are about half the
+ * highest clock. */
 static const double low_loss_ratio = 0.5;
 
 void lull_plan_controller_config_default(struct lull_plan_controller_config *config)

@@ -12,8 +12,8 @@
  * do; and a lowering is requested only where the driver is free, no raising is late for it, and its
  * GPU is low for longer than the lowering takes and the others lose. Forecasts come from the
  * intervals of the latest iterations at the same plan, and from the plan itself before there are
- * any. Where the order of operations is left, the GPU is raised at once, until its operation 0
- * begins again.
+ * any. If the order of operations is left, the GPU is raised at once, until its operation 0 begins
+ * again.
  *
  * Evidence: whole iterations at the highest clocks are interleaved with iterations at the plan
  * (core/switching/trial.h), on all GPUs alike, by the number of the iteration; the guard compares
@@ -23,7 +23,7 @@
  * looks slow or has spent the loss budget is checked.
  *
  * Trust: while the driver blocks for too long (core/switching/driver_queue.h) the plan is withdrawn
- * and all clocks are raised; later the trial starts again. Where a GPU does not follow, the plan is
+ * and all clocks are raised; later the trial starts again. If a GPU does not follow, the plan is
  * withdrawn permanently.
  *
  * Points are indices into a GPU's clock list: 0 the highest, which represents no lock at all. Pure;
@@ -140,7 +140,7 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
  */
 void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controller);
 
-/* What switching costs on this GPU; the caller may fill in what is known beforehand. */
+/* Cost of switching on this GPU; the caller may fill in what is known beforehand. */
 struct lull_switch_cost *
 lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, uint32_t gpu);
 
@@ -172,7 +172,7 @@ void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_control
 uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                    struct lull_plan_controller_command *commands_out, uint32_t max);
 
-/* When the caller must poll again at the latest; INT64_MAX: only after the next edge. */
+/* Latest time at which the caller must poll again; INT64_MAX: only after the next edge. */
 int64_t lull_plan_controller_wake_ns(const struct lull_plan_controller *plan_controller);
 
 /* Takes the next iteration that has ended and was not reported yet. Returns false if there is none.
@@ -195,15 +195,15 @@ uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *pl
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
                                    struct lull_guard_estimate *estimate_out);
 
-/* How long the plan controller takes a driver call to last when it plans ahead, ms. */
+/* Length of a driver call that the plan controller assumes when it plans ahead, ms. */
 double lull_plan_controller_call_ms(const struct lull_plan_controller *plan_controller);
 
-/* What made the plan controller withdraw plans, and how often that happened. */
+/* Returns the reason why the plan controller withdrew plans, and the number of withdrawals. */
 enum lull_plan_controller_trouble
 lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
                              uint32_t *withdrawals_out);
 
-/* How many raisings had effect only after the operation that they were for had started. */
+/* Number of raisings that took effect only after the operation that they were for had started. */
 uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller);
 
 #endif

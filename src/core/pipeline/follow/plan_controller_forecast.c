@@ -153,7 +153,7 @@ static int64_t longest_ns(const struct lull_plan_controller *plan_controller,
 
 /* ---- what switching takes ---------------------------------------------------------------- */
 
-/* How late a raising may be on average, ms. */
+/* Mean lateness that is tolerated in a raising, ms. */
 static double allowed_late_ms(const struct lull_plan_controller *plan_controller,
                               const struct lull_plan_controller_gpu *gpu)
 {
@@ -231,7 +231,7 @@ static void plan_forecast_look_ahead(const struct lull_plan_controller *plan_con
     }
 }
 
-/* Where no plan may lower anything the decision is the highest clock, which represents no lock at
+/* If no plan may lower anything, the decision is the highest clock, which represents no lock at
  * all. */
 struct lull_plan_controller_decision
 lull_plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,

@@ -1,7 +1,7 @@
 /*
- * What GPUs want of the node's one driver, and when it is requested: raisings one after the other,
- * each early enough for those after it (core/switching/driver_queue.h), and a lowering where there
- * is room for it (driver_queue.h). SPDX-License-Identifier: Apache-2.0
+ * Requests of GPUs to the node's one driver, and their times: raisings one after the other, each
+ * early enough for those after it (core/switching/driver_queue.h), and a lowering if there is room
+ * for it (driver_queue.h). SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 
@@ -127,7 +127,7 @@ static bool plan_queue_find_lowering(const struct round *round, struct lull_lowe
     return best != NULL;
 }
 
-/* When lowerings that have to wait may be looked at again. */
+/* Time at which lowerings that have to wait may be looked at again. */
 static int64_t lowering_wake_ns(const struct round *round)
 {
     const struct lull_plan_controller *plan_controller = round->plan_controller;

@@ -1,10 +1,10 @@
 /*
- * The plan controller's state, shared by its files and no other process. Calls go down this list
- * only: plan_controller.c           what comes in and goes out: operations, results, time, commands
+ * The plan controller's state, private to its files. Calls go down this list only:
+ *   plan_controller.c           inputs and outputs: operations, results, time, commands
  *   plan_controller_detour.c    clocks for a while that no trial requests
- *   plan_controller_queue.c     what the one driver is requested, and when
+ *   plan_controller_queue.c     requests to the one driver, and their times
  *   plan_controller_trial.c     which iterations run at which plan, and what their lengths say
- *   plan_controller_forecast.c  what a plan says, and which clock a moment wants
+ *   plan_controller_forecast.c  the plan's forecast, and the clock for the present moment
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_FOLLOW_PLAN_CONTROLLER_STATE_H
@@ -61,7 +61,7 @@ struct lull_plan_controller_plan {
     uint32_t raises[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* in an iteration */
 };
 
-/* What was decided for an iteration. */
+/* Decision for an iteration. */
 struct lull_plan_controller_slot {
     uint64_t number;
     uint64_t test;
@@ -136,12 +136,12 @@ lull_plan_controller_decide_clock(const struct lull_plan_controller *plan_contro
                                   const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
                                   int64_t until_ns, uint32_t lowest_point);
 
-/* What the plan has for an operation, counted from the first one of the GPU's iteration; it may
- * reach into the next one. */
+/* Returns the plan's point for an operation, counted from the first one of the GPU's iteration; the
+ * operation may belong to the next iteration. */
 uint32_t lull_plan_controller_point_of(const struct lull_plan_controller *plan_controller,
                                        const struct lull_plan_controller_gpu *gpu, uint32_t op);
 
-/* What was decided for an iteration; the highest clocks where nothing was. */
+/* Returns the decision for an iteration; the highest clocks if there was none. */
 const struct lull_plan_controller_slot *
 lull_plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number);
 

@@ -1,7 +1,7 @@
 /*
- * Which iterations run at the plan and which at the highest clocks, and what their lengths say.
- * Each iteration is decided while the one before it runs, so that the raising for its first
- * operation can be requested in time. SPDX-License-Identifier: Apache-2.0
+ * Chooses the iterations that run at the plan and those at the highest clocks, and evaluates their
+ * lengths. Each iteration is decided while the one before it runs, so that the raising for its
+ * first operation can be requested in time. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 

@@ -92,7 +92,7 @@ uint32_t lull_profiling_iterations(const struct lull_profiling *profiling)
     return profiling->taken;
 }
 
-/* How far the energy of an iteration may be from the mean before it is dropped. */
+/* Largest deviation of an iteration's energy from the mean at which it is not dropped. */
 static double find_band(const struct lull_profiling *profiling, uint32_t stage, uint32_t clock,
                         double *mean_out)
 {

@@ -23,7 +23,7 @@
 
 enum lull_profiling_method { LULL_PROFILING_SWEEP, LULL_PROFILING_SEARCH };
 
-/* What a stage took at one clock: means over the iterations that were not dropped. */
+/* Energy and times of a stage at one clock: means over the iterations that were not dropped. */
 struct lull_profiling_mean {
     uint32_t count; /* of iterations; 0: it was never measured */
     double energy_j;
@@ -31,7 +31,8 @@ struct lull_profiling_mean {
     double backward_ms;
 };
 
-/* What a stage took in one iteration: the energy of its GPUs, mean lengths of its operations. */
+/* Energy and times of a stage in one iteration: the energy of its GPUs, mean lengths of its
+ * operations. */
 struct lull_profiling_sample {
     double energy_j;
     double forward_ms;
@@ -57,10 +58,11 @@ bool lull_profiling_next(struct lull_profiling *profiling, uint32_t *clock_out);
 void lull_profiling_take(struct lull_profiling *profiling, uint32_t clock,
                          const struct lull_profiling_sample *samples);
 
-/* How many iterations have been taken so far. */
+/* Number of iterations taken so far. */
 uint32_t lull_profiling_iterations(const struct lull_profiling *profiling);
 
-/* What the iterations at a clock say of a stage; its count is 0 if there were none. */
+/* Returns the means of a stage over the iterations at a clock; their count is 0 if there were none.
+ */
 struct lull_profiling_mean lull_profiling_mean(const struct lull_profiling *profiling,
                                                uint32_t stage, uint32_t clock);
 

@@ -4,7 +4,7 @@
  * beforehand.
  *
  * The operations of a slow device are taken to last longer by one factor at every clock, and to
- * draw the same power. Where the device is slow because its clock is capped, operations at lower
+ * draw the same power. If the device is slow because its clock is capped, operations at lower
  * clocks are faster than that, never slower.
  *
  * With slow devices a frontier is computed again, which takes some milliseconds for hundreds of

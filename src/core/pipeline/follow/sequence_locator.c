@@ -128,7 +128,7 @@ static uint32_t locator_search(struct lull_sequence_locator *locator, uint32_t s
     return 0;
 }
 
-/* Where the symbols do not identify the first place, it must be the place with the longest pause.
+/* If the symbols do not identify the first place, it must be the place with the longest pause.
  */
 static bool is_still_first(struct lull_sequence_locator *locator, int64_t pause_ns)
 {

@@ -2,10 +2,10 @@
  * The sequence locator finds the position of a stream of events in a known sequence that repeats
  * without end. It identifies a device's operations, of which only the kind is observed.
  *
- * The stream may be joined anywhere. Where the sequence has one rotation that fits, the place is
- * known after one round; where several fit (forward and backward in turn, as on the last stage of a
- * 1F1B pipeline), the longest pause of each of two rounds decides: the pipeline drains and fills
- * again between iterations. What does not fit is a deviation, and the search begins again.
+ * The stream may be joined anywhere. If the sequence has one rotation that fits, the place is known
+ * after one round; if several fit (forward and backward in turn, as on the last stage of a 1F1B
+ * pipeline), the longest pause of each of two rounds decides: the pipeline drains and fills again
+ * between iterations. What does not fit is a deviation, and the search begins again.
  *
  * Pure; create/destroy; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */

@@ -41,7 +41,7 @@ struct lull_straggler_detector {
     double min_late_ns;
     double length_ns; /* sum */
     double late_ns;   /* sum */
-    /* What was requested, and the values before it. */
+    /* The latest request, and the values before it. */
     double extra_ns;
     double step_ns; /* the latest part of it */
     double before_length_ns;
@@ -117,7 +117,7 @@ static double straggler_median(const struct typical *typical)
     return sorted[LATEST / 2];
 }
 
-/* What is typical falls at once, because a shorter time is never an accident, and rises slowly,
+/* A typical value falls at once, because a shorter time is never an accident, and rises slowly,
  * because a longer one may be a straggler. */
 static void straggler_learn(struct typical *typical, double value, bool is_quiet)
 {
@@ -314,8 +314,8 @@ static bool is_refuted(const struct lull_straggler_detector *straggler,
     return grown_ns > margin_ns(straggler) && unshrunk_ns < 0.5 * grown_ns;
 }
 
-/* What looked like a straggler was a longer iteration of the job itself.
- * Its values become the typical ones, so that it is never acted on again. */
+/* The suspected straggler was a longer iteration of the job itself. Its values become the typical
+ * ones, so that it is never acted on again. */
 static enum lull_straggler_detector_verdict
 straggler_refute(struct lull_straggler_detector *straggler,
                  const struct lull_straggler_detector_sample *sample)

@@ -11,8 +11,8 @@
  * The copy never becomes slower than the straggler makes it. The longer iteration that is requested
  * leaves a margin of waiting, because the end of the straggling shows as waiting that shrinks: one
  * iteration with less of it, or one device that has become faster, and the plan holds again at
- * once. Where the waiting does not shrink although the copy takes longer, it was not waiting at all
- * (a longer optimizer, say): it becomes the typical and is never acted on again. After a straggler
+ * once. If the waiting does not shrink although the copy takes longer, it was not waiting at all (a
+ * longer optimizer, say): it becomes the typical and is never acted on again. After a straggler
  * that was over within a few iterations, the next one needs more evidence.
  *
  * The typical value of a quantity is the median of its latest ones if that is less than the typical
@@ -74,8 +74,8 @@ enum lull_straggler_detector_verdict
 lull_straggler_detector_take(struct lull_straggler_detector *straggler,
                              const struct lull_straggler_detector_sample *sample);
 
-/* What was requested last: an iteration that is longer than the plan takes with such devices by the
- * returned time, ns, >= 0. factor_out: how much slower each device is, >= 1. */
+/* Latest request: an iteration that is the returned time longer than the plan takes with such
+ * devices, ns, >= 0. factor_out: slowdown factor of each device, >= 1. */
 int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler,
                                         double *factor_out);
 
@@ -89,10 +89,10 @@ bool lull_straggler_detector_is_stretched(const struct lull_straggler_detector *
 /* Returns whether the latest iterations are such that something will be requested soon. */
 bool lull_straggler_detector_is_suspicious(const struct lull_straggler_detector *straggler);
 
-/* How much longer all iterations together took than they would have at the plan, at most. */
+/* Upper bound on the time that all iterations together lost against the plan. */
 int64_t lull_straggler_detector_lost_ns(const struct lull_straggler_detector *straggler);
 
-/* How often the waiting did not shrink although the copy took longer. */
+/* Number of times that the waiting did not shrink although the copy took longer. */
 uint32_t lull_straggler_detector_refuted(const struct lull_straggler_detector *straggler);
 
 #endif

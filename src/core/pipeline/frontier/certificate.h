@@ -25,7 +25,7 @@
  * edges comes from the source and goes to the sink, only where it has no edges on that side. */
 struct lull_certificate {
     double unit_w;      /* watts per unit of flow, > 0 */
-    int64_t value;      /* what flows from the source to the sink */
+    int64_t value;      /* flow from the source to the sink */
     int64_t *op_flow;   /* graph->op_count, >= 0 */
     int64_t *edge_flow; /* graph->edge_count, >= 0, in the order of the finished graph's edges */
 };

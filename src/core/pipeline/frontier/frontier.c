@@ -20,8 +20,8 @@ struct lull_frontier {
     double effective_nj; /* here */
     int64_t slow_ns;     /* time of the slow end */
     int64_t fastest_ns;  /* time of the fastest lengths */
-    bool begun;          /* whether the slow end has been handed out */
-    bool found; /* whether the last search led here: its way to the sink has no slack left */
+    bool begun;          /* the slow end has been handed out */
+    bool found;          /* the last search led here: its way to the sink has no slack left */
     struct lull_frontier_point *points;
     size_t point_count;
     struct lull_frontier_kept kept[LULL_FRONTIER_KEPT]; /* longer times first */
@@ -102,7 +102,7 @@ static int frontier_record(struct lull_frontier *frontier)
     return 0;
 }
 
-/* How many of the remembered places are no shorter than time_ns: the last of them is the nearest.
+/* Number of remembered places that are no shorter than time_ns: the last of them is the nearest.
  */
 static size_t count_kept(const struct lull_frontier *frontier, int64_t time_ns)
 {
@@ -141,7 +141,7 @@ static bool is_far(const struct lull_frontier *frontier, int64_t time_ns)
     return count > 0 && frontier->kept[count - 1].time_ns < here_ns;
 }
 
-/* How long the fastest lengths take; negative: -ENOMEM. */
+/* Returns the time of the plan with the fastest lengths, or -ENOMEM. */
 static int64_t find_fastest_ns(const struct lull_frontier_network *network)
 {
     int64_t *length_ns;
@@ -161,7 +161,7 @@ static int64_t find_fastest_ns(const struct lull_frontier_network *network)
     return fastest_ns;
 }
 
-/* How many points a move may pass before it jumps. */
+/* Number of points that a move may pass before it jumps. */
 static size_t most_walked(const struct lull_frontier *frontier)
 {
     return MAX_WALKED_OPS / frontier->network.op_count;

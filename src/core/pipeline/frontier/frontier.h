@@ -37,9 +37,9 @@ enum { LULL_FRONTIER_KEPT = 32 };
 struct lull_frontier_point {
     int64_t time_ns;
     double energy_j; /* of an iteration of this time, blocking included: the bound, to 1e-10 */
-    double slope_w;  /* what a shorter time costs beyond the blocking power of all devices, between
-                      * this point and the one before (longer); 0 at the slow end. So the energy
-                      * falls towards shorter times while slope_w is below the sum of blocking_w */
+    double slope_w; /* cost of a shorter time beyond the blocking power of all devices, between this
+                     * point and the one before (longer); 0 at the slow end. So the energy falls
+                     * towards shorter times while slope_w is below the sum of blocking_w */
 };
 
 struct lull_frontier;
@@ -73,8 +73,8 @@ int lull_frontier_seek_cheapest(struct lull_frontier *frontier);
  */
 int lull_frontier_seek_cheapest_within(struct lull_frontier *frontier, int64_t max_ns);
 
-/* Where the frontier stands: the time, the least energy, and the slope between here and the point
- * before. */
+/* Returns the frontier's present point: the time, the least energy, and the slope between here and
+ * the point before. */
 struct lull_frontier_point lull_frontier_here(const struct lull_frontier *frontier);
 
 /* The points passed so far, the slow end first; valid until the next move. */

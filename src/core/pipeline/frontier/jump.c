@@ -1,6 +1,6 @@
 /*
- * Jump: the optimal flow for one iteration time, without the points before it. Where stages differ
- * and have many clocks, a frontier has tens of thousands of points.
+ * Jump: the optimal flow for one iteration time, without the points before it. If stages differ and
+ * have many clocks, a frontier has tens of thousands of points.
  *
  * Cost scaling by push and relabel (Goldberg and Tarjan 1990) with global price updates (Goldberg
  * 1997), on a circulation: an arc of length -time_ns returns from the end of the pipeline to its
@@ -31,7 +31,7 @@ static const int64_t max_raised = INT64_MAX / 16;
 static const uint32_t nowhere = UINT32_MAX;
 static const int64_t endless = INT64_MAX;
 
-/* What one of the network's arcs can carry more, and less, at which (scaled) length. */
+/* Room for more and for less flow on one of the network's arcs, and the (scaled) length of each. */
 struct jump_arc {
     int64_t more_length;
     int64_t less_length;
@@ -115,7 +115,7 @@ static void set_flow(struct jump *jump, uint32_t index, int64_t flow)
         arc->less_room = flow - (index + 1 == jump->arc_count ? jump->min_value : 0);
 }
 
-/* What a path over the arc costs beyond the difference of the potentials, when it carries more. */
+/* Cost of a path over the arc beyond the difference of the potentials, when it carries more. */
 static inline int64_t slack_for_more(const struct jump *jump, const struct jump_arc *arc)
 {
     return jump->potential[arc->head] - jump->potential[arc->tail] - arc->more_length;

@@ -12,7 +12,7 @@ enum { BEGIN, END };
 
 static const int64_t unbounded = INT64_MAX;
 
-/* How much more flows through an operation at length more_ns, and how much less at less_ns. */
+/* Room for more flow through an operation at length more_ns, and for less flow at less_ns. */
 static int64_t room_for_more(const struct lull_frontier_curve *curve,
                              const struct lull_frontier_flow_op *op)
 {
@@ -34,8 +34,8 @@ static int64_t room_for_less(const struct lull_frontier_curve *curve,
 }
 
 /*
- * Whether flow can come over an arc from a node that was settled before. Arcs into the start: the
- * edges, forwards, then the operation, backwards.
+ * Returns whether flow can come over an arc from a node that was settled before. Arcs into the
+ * start: the edges, forwards, then the operation, backwards.
  */
 static inline bool comes_into_begin(const struct lull_frontier_network *network, uint32_t node,
                                     uint32_t number, uint32_t *from_out)
@@ -114,7 +114,7 @@ static inline bool is_op(const struct lull_frontier_network *network, uint32_t n
     return false;
 }
 
-/* What fits through the arc that the way takes into a node. */
+/* Room on the arc by which the path enters a node. */
 static inline int64_t room_into(const struct lull_frontier_network *network, uint32_t node)
 {
     const struct lull_frontier_flow_op *op = &network->ops[node / 2];

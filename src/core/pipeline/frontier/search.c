@@ -51,8 +51,8 @@ static struct lull_frontier_flow_key heap_pop(struct lull_frontier_network *netw
     return top;
 }
 
-/* What the search carries from node to node; no pointer to it leaves this file's inline functions,
- * so that its members live in registers. */
+/* State that the search carries from node to node; no pointer to it leaves this file's inline
+ * functions, so that its members live in registers. */
 struct curve_search {
     struct lull_frontier_network *network;
     const struct lull_frontier_flow_op *ops;

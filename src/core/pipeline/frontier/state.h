@@ -1,6 +1,6 @@
 /*
- * What the files of the frontier share: the flow network of a task graph (frontier.h says what it
- * is for).
+ * Declarations shared by the files of the frontier: the flow network of a task graph (frontier.h
+ * says what it is for).
  *
  * Nodes are the begin and the end of every operation, in topological order of the operations
  * ("places"). Lengths and potentials are nanoseconds; a potential is counted back from the
@@ -43,11 +43,11 @@ struct lull_frontier_flow_op {
     int64_t more_ns;
     int64_t less_ns; /* only valid while flow > 0 */
     int64_t flow;
-    uint32_t level; /* how many thresholds its flow has reached */
+    uint32_t level; /* number of thresholds that its flow has reached */
     uint32_t curve;
     uint32_t first_out;
     uint32_t first_in;
-    uint32_t carriers; /* how many edges into it have flow */
+    uint32_t carriers; /* number of edges into it that have flow */
 };
 
 /* Nodes: 2 * place is an operation's begin, 2 * place + 1 its end; their numbers lie apart from the

@@ -5,7 +5,8 @@
  * Stages: a profile of stages 0..n - 1 serves a pipeline of any number of them: the last stays the
  * last (it has the head of the model), stage i before it takes profile stage min(i, n - 2).
  *
- * What was not measured is derived, clock by clock, and is then an assumption, not a measurement:
+ * Values that were not measured are derived, clock by clock. They are assumptions, not
+ * measurements:
  *   input, weight   shares of the backward: input_ratio, and what is left
  *   backward        input and weight together
  *   recompute       the forward

@@ -19,8 +19,7 @@
 #include "core/pipeline/model/graph.h"
 #include "core/pipeline/model/profile.h"
 
-/* What all planners are given. The graph is finished; blocking_w has one power for every device, >=
- * 0. */
+/* Input of all planners. The graph is finished; blocking_w has one power for every device, >= 0. */
 struct lull_pipeline_problem {
     const struct lull_pipeline_profile *profile;
     const struct lull_pipeline_graph *graph;

@@ -105,8 +105,8 @@ size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double
                             bool hull, uint32_t *chosen_out);
 
 /*
- * What an operating point costs beyond waiting for the same time, nJ; it may be negative.
- * blocking_w >= 0. Watts times nanoseconds are nanojoules.
+ * Cost of an operating point beyond waiting for the same time, nJ; it may be negative. blocking_w
+ * >= 0. Watts times nanoseconds are nanojoules.
  */
 static inline double lull_pipeline_effective_nj(const struct lull_pipeline_point *point,
                                                 double blocking_w)

@@ -8,14 +8,15 @@
 
 #include "core/pipeline/rounding/beam_state.h"
 
-/* What a partial plan pays for each nanosecond that an end is off the guide, as a share of the
- * price of the operation's flow: it represents losses to come. Commit 1c63aea measured it. */
+/* Price that a partial plan pays for each nanosecond by which an end is off the guide, as a share
+ * of the price of the operation's flow: it represents losses to come. Commit 1c63aea measured it.
+ */
 #define ASTRAY_SHARE 0.2
 
 /* The slot of an operation whose end no later turn needs. */
 enum { NO_SLOT = UINT32_MAX };
 
-/* How many candidates are looked at for each that is kept, since some are alike; chosen. */
+/* Number of candidates considered for each that is kept, since some are alike; chosen. */
 enum { ALIKE = 2 };
 
 /* ---- turns and slots --------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /*
- * What the files of the beam share (beam.c the search, beam_pass.c one pass, beam_room.c memory).
- * Operations are numbered as in state.h, and take their *turns* in the order in which a *guide*, a
- * list of times when operations should end, begins them.
+ * Declarations shared by the files of the beam (beam.c the search, beam_pass.c one pass,
+ * beam_room.c memory). Operations are numbered as in state.h, and take their *turns* in the order
+ * in which a *guide*, a list of times when operations should end, begins them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -35,7 +35,7 @@ struct lull_beam_candidate {
     int64_t end_ns; /* of that operation */
 };
 
-/* Which partial plan of the turn before a partial plan extends, and by which step. */
+/* Predecessor of a partial plan in the turn before, and the step that extends it. */
 struct lull_beam_origin {
     uint32_t from;
     uint32_t step;
@@ -50,7 +50,7 @@ struct lull_beam {
     const struct lull_pipeline_rounding *rounding;
     int64_t deadline_ns;
     int64_t grain_ns;          /* partial plans whose ends differ by less count as alike */
-    uint32_t width;            /* how many partial plans are kept */
+    uint32_t width;            /* number of partial plans that are kept */
     struct lull_memory memory; /* of all arrays */
 
     double *op_price_w; /* the flow through each operation */
@@ -61,7 +61,7 @@ struct lull_beam {
     struct lull_beam_turn *turns;
     uint32_t *turn_of;
     uint32_t *last_use; /* the last turn that needs an operation's end */
-    uint32_t *slot;     /* where its end is kept until then */
+    uint32_t *slot;     /* slot that stores its end until then */
     uint32_t *free_slots;
     uint32_t slot_count;
 

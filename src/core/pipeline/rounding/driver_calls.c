@@ -143,7 +143,7 @@ static size_t pack_raisings(struct lull_pipeline_queue *queue,
 
 /* ---- lowerings --------------------------------------------------------------------------- */
 
-/* When the i-th raising of the driver begins, counted on through the iterations. */
+/* Begin of the driver's i-th raising, counted on through the iterations. */
 static int64_t raising_ns(const struct lull_pipeline_queue *queue,
                           const struct lull_pipeline_timed_plan *timed, size_t count, size_t i)
 {
@@ -203,7 +203,7 @@ static int64_t next_change_ns(const struct lull_pipeline_queue *queue,
                                                    : queue->calls[next].want_ns);
 }
 
-/* What it costs if an operation runs at the higher clock of another one for this long, nJ. */
+/* Energy cost of running an operation at the higher clock of another one for this long, nJ. */
 static double stray_nj(const struct lull_pipeline_timed_plan *timed, uint32_t op, uint32_t at,
                        int64_t for_ns)
 {

@@ -16,8 +16,8 @@
 #define MUST (2 * COST_LIMIT) /* outweighs all costs together */
 #define UNLIMITED (INT64_C(1) << 62)
 
-/* How many widths a search tries, and how finely it reclaims slack after a move: measured by commit
- * 2e0c524. */
+/* Number of widths that a search tries, and number of levels at which it reclaims slack after a
+ * move: measured by commit 2e0c524. */
 enum { WIDTHS_TRIED = 20, TRIAL_LEVELS = 4 };
 
 enum local_search_direction { PUT_OFF, BRING_FORWARD };
@@ -281,13 +281,13 @@ static double price_of_shortening(struct lull_pipeline_rounding *rounding, int64
     if (reached >= makespan_ns)
         return (double)INFINITY;
     if (reached < deadline_ns)
-        reached = deadline_ns; /* what lies beyond is not requested */
+        reached = deadline_ns; /* times beyond it are not requested */
     more_cost = (double)(lull_round_cost(rounding, moved_out) - lull_round_cost(rounding, step));
     return more_cost / (double)(makespan_ns - reached);
 }
 
-/* What it costs to shorten the plan by a width. Unless it is asked, the price is that of an
- * earlier, longer plan. */
+/* Cost of shortening the plan by a width. Unless `asked` is set, the price is that of an earlier,
+ * longer plan. */
 struct shortening {
     int64_t width;
     double price;

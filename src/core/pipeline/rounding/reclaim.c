@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-/* What a nanosecond must save falls by this ratio from one pass to the next. Commit 2e0c524
+/* The saving required of a nanosecond falls by this ratio from one pass to the next. Commit 2e0c524
  * measured it. */
 #define LEVEL_RATIO 0.7
 
@@ -37,7 +37,7 @@ static inline uint32_t fit_near(const struct lull_rounding_ladder *ladder, int64
     return lull_ladder_fit(ladder, time_ns);
 }
 
-/* When the last of the data that operation op waits for has arrived. */
+/* Arrival of the last data that operation op waits for. */
 static inline int64_t reclaim_ready(const struct lull_pipeline_rounding *rounding,
                                     const int64_t *end_ns, uint32_t op)
 {
@@ -52,7 +52,7 @@ static inline int64_t reclaim_ready(const struct lull_pipeline_rounding *roundin
     return begin;
 }
 
-/* When op must end so that all that wait for it can begin. */
+/* Time at which op must end so that all that wait for it can begin. */
 static inline int64_t reclaim_due(const struct lull_pipeline_rounding *rounding,
                                   const int64_t *latest_begin_ns, int64_t deadline_ns, uint32_t op)
 {
@@ -138,7 +138,7 @@ bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *rel
     return holds;
 }
 
-/* What each nanosecond saves between two steps. */
+/* Saving per nanosecond between two steps. */
 static double reclaim_rate(const struct lull_rounding_ladder *ladder, uint32_t from, uint32_t to)
 {
     assert(from < to && to < ladder->count);

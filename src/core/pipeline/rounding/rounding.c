@@ -12,9 +12,9 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/rounding/state.h"
 
-/* How finely reclaiming slack distinguishes large savings from small ones. Commit 2e0c524 measured
- * all numbers of rounding on GPT-3, 8 stages and 32 micro-batches, over the whole range of
- * deadlines. */
+/* Number of levels by which reclaiming slack distinguishes large savings from small ones. Commit
+ * 2e0c524 measured all numbers of rounding on GPT-3, 8 stages and 32 micro-batches, over the whole
+ * range of deadlines. */
 enum { FINE_LEVELS = 4 };
 
 void lull_round_to_points(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
@@ -52,7 +52,7 @@ static bool all_fastest(struct lull_pipeline_rounding *rounding, int64_t deadlin
 }
 
 /*
- * Where the relaxed durations do not hold the deadline, shortens them to a weighted mean with the
+ * If the relaxed durations do not hold the deadline, shortens them to a weighted mean with the
  * fastest plan's, which does: the longest path is convex in the durations. Returns whether any plan
  * holds the deadline.
  */
@@ -102,7 +102,7 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
     return 0;
 }
 
-/* The relaxed energy of an iteration of deadline_ns. Where the frontier stands at an earlier time,
+/* The relaxed energy of an iteration of deadline_ns. If the frontier stands at an earlier time,
  * every device waits from then on. */
 static double bound_at(const struct lull_pipeline_rounding *rounding,
                        const struct lull_frontier *frontier, int64_t deadline_ns)
@@ -152,8 +152,8 @@ static const double NEAR_RATIO = 1.0008;
 
 struct starts {
     int64_t *duration_ns[START_COUNT]; /* the relaxed durations of each start */
-    unsigned count; /* how many starts exist; the rest are too fast for any plan */
-    double bound_j; /* the relaxed energy at the deadline */
+    unsigned count;                    /* number of starts; the rest are too fast for any plan */
+    double bound_j;                    /* the relaxed energy at the deadline */
 };
 
 /* Finds the durations at every start, the slowest first, in the direction that the frontier walks.

@@ -22,7 +22,7 @@
 
 struct lull_frontier;
 
-/* What is prepared once for a problem, and memory to work in. */
+/* Data prepared once for a problem, and working memory. */
 struct lull_pipeline_rounding;
 
 /* The problem and all that it points at must outlive the rounding. Errors: -ENOMEM. */

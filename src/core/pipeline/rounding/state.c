@@ -51,7 +51,7 @@ static int make_ladders(struct lull_pipeline_rounding *rounding)
     return rounding->memory.has_failed ? -ENOMEM : 0;
 }
 
-/* How much more expensive the first step of a ladder is than its last, nJ. */
+/* Cost of a ladder's first step less that of its last, nJ. */
 static double span_nj(const struct lull_pipeline_class *class, const uint32_t *chosen, size_t count,
                       double blocking_w)
 {

@@ -1,6 +1,6 @@
 /*
- * What the files of rounding share (rounding.c, state.c, reclaim.c, local_search.c, cut.c,
- * beam*.c): the problem as they work on it.
+ * Declarations shared by the files of rounding (rounding.c, state.c, reclaim.c, local_search.c,
+ * cut.c, beam*.c): the problem as they work on it.
  *
  * Operations are numbered by their place in the topological order, so that every pass over the
  * graph walks through memory. A *ladder* holds the operating points that a planner may choose for
@@ -29,7 +29,7 @@ struct lull_rounding_ladder {
     uint32_t first; /* the place of its first step among the steps of all ladders */
     uint32_t class_index;
     double blocking_w;
-    double span_nj; /* how much more expensive its first step is than its last */
+    double span_nj; /* cost of its first step less that of its last */
 };
 
 /* The widths that each step of a ladder gives rise to: the distances to REACH steps on either side.
@@ -38,7 +38,7 @@ enum { REACH = 2, WIDTHS_OF_A_STEP = 2 * REACH };
 
 struct lull_rounding_width {
     int64_t ns;
-    uint32_t users; /* how many operations would exactly reach another step by it */
+    uint32_t users; /* number of operations that would exactly reach another step by it */
 };
 
 struct lull_rounding_link {
@@ -57,8 +57,8 @@ struct lull_rounding_cut {
     uint32_t source_count;
     uint32_t *first_arc; /* node_count + 1: arcs that leave a node */
     uint32_t *arcs;
-    uint32_t *head;  /* where an arc leads to */
-    int64_t *room;   /* what an arc still carries */
+    uint32_t *head;  /* node that an arc leads to */
+    int64_t *room;   /* remaining capacity of an arc */
     int64_t *excess; /* > 0: what moving the node gains, < 0: what it costs */
     uint32_t *level; /* after solving: UINT32_MAX unless the node moves */
     uint32_t *current;
@@ -96,7 +96,7 @@ struct lull_pipeline_rounding {
     double *op_flow; /* the last cut's flow, in costs per nanosecond */
     double *edge_flow;
     struct lull_rounding_width *widths; /* the widths of moves (local_search.c) */
-    uint32_t *users;                    /* how many operations are at each step of all ladders */
+    uint32_t *users;                    /* number of operations at each step of all ladders */
 };
 
 /* Costs are scaled so that all operations' ladders together span less than this; a move that must

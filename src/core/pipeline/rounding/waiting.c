@@ -35,7 +35,8 @@ static uint32_t clock_at(const struct waiting_walk *walk, uint32_t place)
     return lull_pipeline_point_of(walk->problem, walk->timeline->point, op)->sm_mhz;
 }
 
-/* When the device becomes free for the operation at a place, and its clock is commanded. */
+/* Time at which the device becomes free for the operation at a place, and its clock is commanded.
+ */
 static int64_t free_ns(const struct waiting_walk *walk, uint32_t place)
 {
     return place == walk->first ? 0 : walk->timeline->end_ns[rounding_wait_op_at(walk, place - 1)];
@@ -81,7 +82,7 @@ static bool keeps_dwell(const struct waiting_walk *walk, int64_t begin_ns, int64
            begin_ns - walk->last_ns >= dwell_ns;
 }
 
-/* What a point saves in a gap of a device, J; 0 or less where it does not pay or fit. */
+/* Energy that a point saves in a gap of a device, J; 0 or less if it does not pay or fit. */
 static double saving_j(const struct lull_pipeline_waiting_point *point, double blocking_w,
                        int64_t length_ns)
 {

@@ -87,14 +87,14 @@ static int64_t low_time_ns(const struct lull_pipeline_class *operations)
     return best->time_ns;
 }
 
-/* How many micro-batches are left after a device's own warm-up. */
+/* Number of micro-batches left after a device's own warm-up. */
 static int64_t one_f_one_b_left_over(const struct lull_pipeline_shape *shape, uint32_t device)
 {
     return (int64_t)shape->microbatches - (int64_t)(shape->devices - device);
 }
 
-/* How many more forwards a device wants, before lull_pipeline_envpipe_hoist evens them out.
- * Negative: an error. */
+/* Number of additional forwards that a device wants, before lull_pipeline_envpipe_hoist evens them
+ * out. Negative: an error. */
 static int64_t one_f_one_b_wanted(const struct lull_pipeline_schedule *schedule,
                                   const struct lull_pipeline_shape *shape,
                                   struct lull_pipeline_fit *fit, uint32_t device,

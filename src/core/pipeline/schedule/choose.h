@@ -19,8 +19,8 @@
 struct lull_pipeline_choice {
     struct lull_pipeline_schedule schedule;
     uint32_t in_flight; /* the micro-batches of the device that holds most */
-    bool fits;          /* whether it fits into the memory of every device */
-    bool is_in_time;    /* whether it fits and some plan of it holds the deadline */
+    bool fits;          /* it fits into the memory of every device */
+    bool is_in_time;    /* it fits, and some plan of it holds the deadline */
     double energy_j;    /* the relaxed optimum at the deadline, where it is in time */
 };
 
@@ -32,7 +32,7 @@ struct lull_pipeline_choices {
     size_t best; /* the one of least energy */
 };
 
-/* What all orders have in common. */
+/* Options that all orders share. */
 struct lull_pipeline_order_options {
     const struct lull_pipeline_shape *shape;
     const struct lull_pipeline_profile *measured;

@@ -1,6 +1,6 @@
 /*
- * What the files of schedule.h share: each family writes a device's row action by action.
- * SPDX-License-Identifier: Apache-2.0
+ * Declarations shared by the files of schedule.h: each family writes a device's row action by
+ * action. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_SCHEDULE_FAMILIES_H
 #define LULL_CORE_PIPELINE_SCHEDULE_FAMILIES_H

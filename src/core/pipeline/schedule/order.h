@@ -67,8 +67,8 @@ struct lull_pipeline_place {
 int lull_pipeline_order_check(const struct lull_pipeline_order *order,
                               struct lull_pipeline_place *place_out, struct lull_error *err);
 
-/* What transfers take. Between the stages s and s + 1, where they are on two devices, it is
- * latency_ns[s]; latency_ns[0] for all where count is 1, and 0 where count is 0. */
+/* Durations of transfers. Between the stages s and s + 1, if they are on two devices, it is
+ * latency_ns[s]. It is latency_ns[0] for all if count is 1, and 0 if count is 0. */
 struct lull_pipeline_links {
     const int64_t *latency_ns;
     size_t count; /* 0, 1 or stages - 1 */
@@ -78,8 +78,8 @@ struct lull_pipeline_links {
  * gradients are reduced, its optimizer runs. */
 struct lull_pipeline_replicas {
     uint32_t count; /* >= 1; device d of copy r is device r * devices + d of the graph */
-    /* How long the operation takes at the end of device d of every copy: sync_ns[d], or sync_ns[0]
-     * for all where sync_count is 1. Where it is 0 there is no such operation. */
+    /* Duration of the operation at the end of device d of every copy: sync_ns[d], or sync_ns[0] for
+     * all if sync_count is 1. If sync_count is 0, there is no such operation. */
     const int64_t *sync_ns;
     const int64_t *sync_energy_nj; /* its energy, at the same places; null: it takes none */
     size_t sync_count;             /* 0: no sync, 1 or devices */
@@ -109,8 +109,8 @@ int lull_pipeline_order_build(const struct lull_pipeline_order *order,
 int lull_pipeline_order_stuck(const struct lull_pipeline_order *order,
                               struct lull_pipeline_place *place_out);
 
-/* How many micro-batches (one stage of one micro-batch each) a device holds activations of at most:
- * from the start of the forward to the end of the weight gradient. */
+/* Largest number of micro-batches (one stage of one micro-batch each) whose activations a device
+ * holds: from the start of the forward to the end of the weight gradient. */
 uint32_t lull_pipeline_order_in_flight(const struct lull_pipeline_order *order, uint32_t device);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the files of order.h share: which parts of a forward and a backward an action has.
- * SPDX-License-Identifier: Apache-2.0
+ * Declarations shared by the files of order.h: the parts of a forward and a backward that an action
+ * has. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_SCHEDULE_ORDER_ACTION_H
 #define LULL_CORE_PIPELINE_SCHEDULE_ORDER_ACTION_H
@@ -19,7 +19,7 @@ bool lull_pipeline_action_is_forward(const struct lull_pipeline_action *action);
 bool lull_pipeline_action_backward(const struct lull_pipeline_action *action, uint32_t *stage_out,
                                    uint32_t *microbatch_out);
 
-/* How many actions all devices have together. */
+/* Number of actions of all devices together. */
 size_t lull_pipeline_order_actions(const struct lull_pipeline_order *order);
 
 #endif

@@ -11,7 +11,7 @@
 /* The operations of one stage and micro-batch, by their numbers within a copy. */
 struct order_graph_cell {
     uint32_t forward;
-    uint32_t gradient; /* what computes the input's: backward, input or overlap */
+    uint32_t gradient; /* operation that computes the input's: backward, input or overlap */
     uint32_t weight;   /* a weight gradient of its own */
     uint32_t recompute;
 };

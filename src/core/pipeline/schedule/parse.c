@@ -9,7 +9,7 @@
 struct family {
     const char *name;
     uint32_t chunks;
-    uint32_t numbers; /* how many may follow the colon */
+    uint32_t numbers; /* largest number of them after the colon */
     const char *usage;
 };
 

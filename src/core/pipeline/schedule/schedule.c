@@ -10,7 +10,7 @@
 
 /* ---- shapes that a schedule cannot have ---- */
 
-/* How many micro-batches a group has. */
+/* Number of micro-batches in a group. */
 static uint32_t schedule_group_of(const struct lull_pipeline_schedule *schedule,
                                   const struct lull_pipeline_shape *shape)
 {

@@ -72,7 +72,7 @@ struct lull_pipeline_shape {
     uint32_t microbatches;
     struct lull_pipeline_links links; /* count 0: transfers take no time */
     struct lull_pipeline_replicas replicas;
-    bool by_chunk; /* whether the profile's stages are model chunks, not devices' whole stages */
+    bool by_chunk; /* the profile's stages are model chunks, not devices' whole stages */
 };
 
 /* Reads "1f1b", "interleaved:2,8" and similar ones. Error: -EINVAL, the text says what is wrong,

@@ -48,7 +48,7 @@ static int search_plans(struct lull_switching_search *search, bool is_quick, uin
     return result;
 }
 
-/* What a change is taken to cost where devices share a driver, whose time is scarce: a share of an
+/* Assumed cost of a change if devices share a driver, whose time is scarce: a share of an
  * operation's mean energy. Commit a1ce013 measured it on a simulated job of 16 GPUs. */
 static const double call_price = 0.04;
 

@@ -12,7 +12,7 @@
  * switching costs energy instead of time: a higher clock holds a little before its operation
  * begins, a lower one only a while after, and a lowering that a raising would have to take back
  * before it holds is left out. Operations that run at a higher clock end sooner, but no plan counts
- * on it. Where devices share a driver (call_ns), a plan requests no more than the driver can serve,
+ * on it. If devices share a driver (call_ns), a plan requests no more than the driver can serve,
  * and pays for what waits in its queue (driver_calls.h).
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
@@ -46,7 +46,7 @@ struct lull_pipeline_timed_plan {
     const struct lull_pipeline_switching *switching;
     const uint32_t *point;
     const int64_t *end_ns; /* when each operation ends */
-    int64_t period_ns;     /* how long the iteration takes; another one like it follows */
+    int64_t period_ns;     /* length of the iteration; another one like it follows */
 };
 
 /*
@@ -72,19 +72,19 @@ struct lull_pipeline_switching_report {
     size_t switches_before; /* changes of clocks in an iteration, of all devices */
     size_t switches_after;
     int64_t time_ns; /* the changed plan's makespan in the worst case */
-    double lost_j;   /* what the operations need more than before, switches not counted */
+    double lost_j;   /* additional energy of the operations, switches not counted */
 };
 
 /*
  * Makes a plan respect switching within deadline_ns: neighbouring operations of a device get one
  * clock where that costs less than the changes it saves, or where the dwell demands it; clocks are
  * raised where settling would break the deadline. It also considers stretches of one clock, such as
- * a device's warm-up, its steady phase and its cool-down (switching_stretches.c). Where devices
- * share a driver, changes that it could not serve in time are left out (driver_calls.h). Errors:
- * -ERANGE no plan that it finds keeps the deadline (the text in err says by how much); -ENOMEM. On
- * failure the plan is left unchanged. It takes one to four seconds for 192 operations, up to nine
- * for 2048. With is_quick it does an eighth of that work, as for each point of a frontier, and
- * finds most of what there is to save.
+ * a device's warm-up, its steady phase and its cool-down (switching_stretches.c). If devices share
+ * a driver, changes that it could not serve in time are left out (driver_calls.h). Errors: -ERANGE
+ * no plan that it finds keeps the deadline (the text in err says by how much); -ENOMEM. On failure
+ * the plan is left unchanged. It takes one to four seconds for 192 operations, up to nine for 2048.
+ * With is_quick it does an eighth of that work, as for each point of a frontier, and finds most of
+ * what there is to save.
  */
 int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
                             const struct lull_pipeline_switching *switching, int64_t deadline_ns,

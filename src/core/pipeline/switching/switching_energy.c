@@ -1,6 +1,6 @@
 /*
- * What switching costs when it is fed forward: which clocks a plan controller requests, and which
- * clocks operations then run at. SPDX-License-Identifier: Apache-2.0
+ * Cost of switching that is fed forward: the clocks that a plan controller requests, and the clocks
+ * that operations then run at. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <math.h>
@@ -109,9 +109,9 @@ static double switch_energy_time_of(const struct switching_energy_part *part, ui
 }
 
 /*
- * What an operation needs more than at the plan's clock: it begins at the clock that still holds,
- * and ends at the clock that the next operation wants. It ends before its time by that; the next
- * operation begins at its time nevertheless.
+ * Additional energy of an operation, compared with the plan's clock: it begins at the clock that
+ * still holds, and ends at the clock that the next operation wants. It ends before its time by
+ * that; the next operation begins at its time nevertheless.
  */
 static double more_nj(const struct switching_energy_part *part, uint32_t place,
                       struct switching_energy_asked *asked)
@@ -206,8 +206,8 @@ double lull_switching_switching_nj(const struct lull_pipeline_timed_plan *plan,
     return sum_nj;
 }
 
-/* What clocks on their way cost and what the drivers' queues cost are independent of each other, so
- * they are added. */
+/* The cost of clocks on their way and the cost of the drivers' queues are independent, so they are
+ * added. */
 double lull_pipeline_switching_energy_j(const struct lull_pipeline_problem *problem,
                                         const struct lull_pipeline_switching *switching,
                                         const uint32_t *point)

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/minmax.h"
 
-/* How many plans a search walks through at most, and how many operations in all of them: commit
+/* Largest number of plans that a search walks through, and of operations in all of them: commit
  * 726112c chose them, a second or two of work. */
 #define WALKS_LIMIT 100000
 #define STEPS_LIMIT 20000000
@@ -58,7 +58,7 @@ static int64_t switch_search_excess(const struct lull_switching_search *search,
     return lull_later_ns(late_ns, 0) + verdict->short_ns;
 }
 
-/* What clocks on their way and changes cost in the plan that was walked through last. */
+/* Cost of clocks on their way and of changes in the plan that was walked through last. */
 static double switching_nj(const struct lull_switching_search *search, const uint32_t *point,
                            const struct lull_switching_verdict *verdict, double *device_nj_out)
 {

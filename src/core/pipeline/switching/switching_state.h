@@ -1,6 +1,6 @@
 /*
- * What the files of switching.h share: a plan judged under switching, and the search for better
- * ones.
+ * Declarations shared by the files of switching.h: a plan judged under switching, and the search
+ * for better ones.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -41,13 +41,13 @@ struct lull_switching_verdict lull_switching_walk(const struct lull_pipeline_pro
  * at the lowest. */
 uint32_t lull_switching_point_below(const struct lull_pipeline_class *class, uint32_t mhz);
 
-/* What it costs, nJ, if an operation runs at a higher clock than its operating point's for this
+/* Energy cost, nJ, of running an operation at a higher clock than its operating point's for this
  * long, at most for as long as it takes at that clock; 0 for no time. */
 double lull_switching_stray_nj(const struct lull_pipeline_problem *problem, uint32_t op,
                                uint32_t point, uint32_t mhz, int64_t time_ns);
 
-/* switching_energy.c. What operations need more because clocks are on their way; 0 unless switching
- * is fed forward. device_nj_out receives each device's share and may be null. O(n). */
+/* switching_energy.c. Additional energy of operations because clocks are on their way; 0 unless
+ * switching is fed forward. device_nj_out receives each device's share and may be null. O(n). */
 double lull_switching_switching_nj(const struct lull_pipeline_timed_plan *plan,
                                    double *device_nj_out);
 
@@ -61,9 +61,9 @@ struct lull_switching_search {
     uint32_t *trial;
     uint32_t *best;
     struct lull_memory memory; /* of all arrays */
-    uint64_t walks_left;       /* how many more plans may be walked through */
+    uint64_t walks_left;       /* number of plans that may still be walked through */
 
-    /* What is known of `plan`. */
+    /* Properties of `plan`. */
     double cost_nj;      /* effective energy, clocks on their way and changes together */
     double switching_nj; /* clocks on their way and changes alone */
     double *device_nj;   /* clocks on their way, of each device */

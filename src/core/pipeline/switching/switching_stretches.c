@@ -47,7 +47,7 @@ struct pricing {
     int64_t time_ns[CUT_PLACES + 1]; /* when a clock is commanded there */
     uint32_t clock_count;
     uint32_t clocks[CUT_CLOCKS];
-    double sums[CUT_CLOCKS][CUT_PLACES + 1]; /* what the operations ahead of a place cost */
+    double sums[CUT_CLOCKS][CUT_PLACES + 1]; /* cost of the operations ahead of a place */
     struct priced_stretch best[CUT_PLACES][CUT_PLACES + 1];
     double inner[CUT_PLACES + 1];
     uint32_t parent[CUT_PLACES + 1];
@@ -188,8 +188,9 @@ static struct priced_stretch pricing_best_clock(const struct pricing *it, uint32
     return best;
 }
 
-/* What a change at a place costs, about: itself, and the time until a raised clock has settled, in
- * which the operation is taken to be a quarter slower. Half of all changes raise the clock. */
+/* Approximate cost of a change at a place: the change itself, and the time until a raised clock has
+ * settled, in which the operation is taken to be a quarter slower. Half of all changes raise the
+ * clock. */
 static double change_nj(const struct pricing *it, uint32_t place)
 {
     const struct lull_pipeline_switching *switching = it->search->switching;
@@ -297,7 +298,7 @@ static void cut_device(struct pricing *it, uint32_t device)
 enum {
     ROUNDS = 160,
     QUICK_ROUNDS = 40,
-    MIN_ROUNDS = 8,          /* where the limit of work allows fewer, there is no search at all */
+    MIN_ROUNDS = 8,          /* if the limit of work allows fewer, there is no search */
     SEARCH_EVERY = 8,        /* after this many rounds the local search takes its turn, */
     MAX_SEARCHED_OPS = 256,  /* in pipelines of at most this many operations */
     STEPS_LIMIT = 200000000, /* steps of the dynamic programs in all rounds of one gain */
@@ -305,7 +306,7 @@ enum {
 
 /* ---- prices ------------------------------------------------------------------------------ */
 
-/* What the plan pays for a nanosecond of an operation: the slope of the hull at its operating
+/* Price that the plan pays for a nanosecond of an operation: the slope of the hull at its operating
  * point. */
 static double first_price(const struct pricing *it, uint32_t device, uint32_t op,
                           const uint32_t *point)
@@ -420,7 +421,7 @@ static void pricing_run_round(struct pricing *it, double share, double gain)
     move_prices(it, verdict.time_ns, share);
 }
 
-/* How many rounds the limit of work allows. */
+/* Number of rounds that the limit of work allows. */
 static int count_rounds(const struct lull_pipeline_graph *graph)
 {
     const double clocks = 32.0; /* about as many corners as a device's hulls have */

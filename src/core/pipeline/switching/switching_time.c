@@ -1,5 +1,5 @@
 /*
- * How long a plan takes when clocks need time to settle. SPDX-License-Identifier: Apache-2.0
+ * Time of a plan when clocks need time to settle. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/switching/switching_state.h"
 
@@ -55,7 +55,7 @@ static void switch_time_command_next(struct lull_switching_clock_state *clock,
     clock->commands++;
 }
 
-/* How long an operation takes that begins at begin_ns. Until the clock has settled it runs at the
+/* Duration of an operation that begins at begin_ns. Until the clock has settled it runs at the
  * slower one. */
 static int64_t worst_duration(const struct lull_pipeline_class *class, uint32_t point,
                               const struct lull_switching_clock_state *clock, int64_t begin_ns)

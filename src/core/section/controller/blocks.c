@@ -1,4 +1,4 @@
-/* How many iterations the blocks of a trial have. SPDX-License-Identifier: Apache-2.0 */
+/* Number of iterations in the blocks of a trial. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "base/minmax.h"

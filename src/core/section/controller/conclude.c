@@ -12,10 +12,10 @@ enum { LONGEST_CHECK_SPACING = 8192 };
 /* This share of the spacing of retries where a proof has been given up, because heat or what else
  * has disturbed it may pass. */
 enum { GIVEN_UP_SHARE = 8 };
-/* How long sections are left unchanged before the search for the steady point, in iterations that
- * their own search took, times the share of time that they lower. Every other block of a search
- * runs at the reference, so one that a job does not outlive costs half of what its sections save:
- * that is then at most a tenth or so of what they have saved before. */
+/* Time for which sections are left unchanged before the search for the steady point, in iterations
+ * that their own search took, times the share of time that they lower. Every other block of a
+ * search runs at the reference, so one that a job does not outlive costs half of what its sections
+ * save: that is then at most a tenth or so of what they have saved before. */
 static const double rest_factor = 6.0;
 /* Sections that are low for a smaller share of the time are not worth a rest, which puts off what
  * the steady point saves: that is 3 % and more in docs/joint.md, and gaps that were low for 12 %
@@ -99,8 +99,9 @@ static void conclude_screen(struct lull_controller *controller, enum lull_verdic
     lull_controller_reconsider(controller);
 }
 
-/* What is settled hurts, or cannot be proven harmless; what has been proven before stays. Where
- * screens do not see what proofs see, the next proof must not be only one point higher. */
+/* Backs off from the settled points: they are harmful, or cannot be proven harmless. What has been
+ * proven before stays. If screens do not see the harm that proofs see, the next proof must not be
+ * only one point higher. */
 static void conclude_back_off(struct lull_controller *controller)
 {
     const uint32_t points = UINT32_C(1) << lull_min_u32(controller->failures, 4);
@@ -175,7 +176,8 @@ static void conclude_proof(struct lull_controller *controller, enum lull_verdict
     lull_controller_reconsider(controller);
 }
 
-/* What is not proven again is kept as long as it does not look slower than is tolerated. */
+/* Accepted points that are not proven again are kept as long as their estimated slowdown is
+ * tolerated. */
 static void conclude_check(struct lull_controller *controller, enum lull_verdict verdict)
 {
     struct lull_guard_estimate estimate;

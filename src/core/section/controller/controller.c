@@ -6,9 +6,9 @@
 #include "base/minmax.h"
 #include "core/section/controller/state.h"
 
-/* What a call takes is planned with this quantile of those seen, and before any has been seen with
- * the median of what is known beforehand. docs/latency.md has what a recorded job saves with them
- * on one to eight GPUs. */
+/* Plans assume this quantile of the calls seen, and before any has been seen the median of the
+ * lengths known beforehand. docs/latency.md has the savings of a recorded job with them on one to
+ * eight GPUs. */
 static const double planned_call = 0.75;
 static const double planned_prior = 0.5;
 /* Time low that a lowering must win for the node to be worth its calls. */

@@ -102,7 +102,7 @@ struct lull_controller_config {
     uint32_t window_iterations;          /* least number of iterations in it, >= 2 */
     double steady_tolerance_ratio; /* slowdown that the steady point may cost by estimate; at most
                                     * tolerance_ratio counts */
-    double swing_ratio; /* how much wider than at the reference the node's power may swing, >= 0 */
+    double swing_ratio; /* permitted increase of the node's power swings over the reference, >= 0 */
     uint64_t seed;    /* of the coins by which trials are ordered; on all nodes of a job the same */
     bool only_steady; /* one steady point, whatever sections there are */
     bool only_sections; /* no steady point */
@@ -141,7 +141,7 @@ struct lull_descent_record {
     enum lull_verdict verdict;
 };
 
-/* Where a target's sections run: its own scale, 0 the highest. */
+/* Points at which a target's sections run: its own scale, 0 the highest. */
 struct lull_target_points {
     uint32_t common;
     struct lull_duty duty; /* of the steady point: low beats are one point lower */
@@ -185,7 +185,7 @@ struct lull_command {
                              * raising, a pulse, for a gap, or ahead of a forecast begin */
 };
 
-/* What the controller knows and has decided at one moment. What it borrows stays valid until the
+/* Knowledge and decisions of the controller at one moment. Borrowed members stay valid until the
  * next take or poll. */
 struct lull_controller_view {
     enum lull_controller_phase phase;
@@ -210,13 +210,13 @@ struct lull_controller_view {
     const struct lull_target *descending; /* the one under test; null: none */
     uint32_t candidate; /* the point under test of `descending`: of all together, or of the GPU
                          * whose turn it is */
-    const struct lull_swing_limit *swings; /* what is given up because the node's power would swing
+    const struct lull_swing_limit *swings; /* levers given up because the node's power would swing
                                             * too widely, and the swings that this comes from */
     struct lull_guard_estimate slowdown;   /* of the accepted points against reference blocks of the
-                                            * same   run, of the rank that was slowed most */
+                                            * same run, of the rank that was slowed most */
     struct lull_whole_slowdown whole; /* of the run so far, trials and all; valid at any time */
     struct lull_loss_left loss_left;  /* time that trials and lowered points may have cost the rank
-                                       * that  has least of it left */
+                                       * that has least of it left */
     double rarest_excluded; /* the smallest share of iterations with harm that is excluded at the
                              * accepted points, with the confidence of the run; 1: nothing is
                              * accepted */
@@ -228,7 +228,7 @@ struct lull_controller_gpu_view {
     bool has_sections;                /* of the job */
     uint32_t steady_point;            /* at which its computation runs now; 0: the reference */
     const struct lull_track *track;
-    const struct lull_slack_record *slack;      /* what came of its rank's waiting for later ones */
+    const struct lull_slack_record *slack;      /* result of its rank's waiting for later ones */
     const struct lull_switch_cost *switch_cost; /* as learnt */
 };
 
@@ -304,10 +304,10 @@ void lull_controller_take_disturbance(struct lull_controller *controller, uint32
 void lull_controller_take_power(struct lull_controller *controller, uint32_t gpu, double power_w);
 
 /*
- * Takes the power of all GPUs of the job on this node together, W, every 100 ms. Where its swings
- * at the accepted points are wider than at the reference by more than config.swing_ratio, gaps and
- * the depth of sections are given up (core/energy/swing_limit.h), though not before the steady
- * point has been sought, which narrows swings.
+ * Takes the power of all GPUs of the job on this node together, W, every 100 ms. If its swings at
+ * the accepted points are wider than at the reference by more than config.swing_ratio, gaps and the
+ * depth of sections are given up (core/energy/swing_limit.h), though not before the steady point
+ * has been sought, which narrows swings.
  */
 void lull_controller_take_node_power(struct lull_controller *controller, int64_t time_ns,
                                      double power_w);
@@ -319,7 +319,7 @@ void lull_controller_take_node_power(struct lull_controller *controller, int64_t
 void lull_controller_hold(struct lull_controller *controller, bool held);
 
 /*
- * What the nodes have agreed on for a target (by its index): the lowest point that may be applied,
+ * Sets the agreement of the nodes on a target (by its index): the lowest point that may be applied,
  * from which iteration on, and the highest point that a node has refused (the descent's count: none
  * has), which no test goes down to. Only with config.together, where nothing is applied before.
  */
@@ -344,7 +344,7 @@ uint32_t lull_controller_window(const struct lull_controller *controller);
 uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns,
                               struct lull_command *commands_out, uint32_t max);
 
-/* When to poll again at the latest; INT64_MAX: only after the next call. */
+/* Latest time of the next poll; INT64_MAX: only after the next call. */
 int64_t lull_controller_wake_ns(const struct lull_controller *controller);
 
 /* Returns what the controller knows and has decided now. It compares all targets and ranks: at most

@@ -67,7 +67,7 @@ void lull_controller_begin_trial(struct lull_controller *controller, enum lull_t
     if (kind == LULL_TRIAL_PROOF && lull_controller_is_refining(controller))
         terms.max_iterations = lull_max_u32(
             REFINED_MAX, (uint32_t)fmin((double)controller->settled_after, REFINED_LONGEST));
-    /* Where nothing is lowered nothing can be lost. */
+    /* If nothing is lowered, nothing can be lost. */
     if (kind == LULL_TRIAL_WATCH && !lull_controller_is_lowered(controller)) {
         terms.loss_ratio = 0.0;
         terms.is_idle = true;
@@ -131,7 +131,7 @@ static void map_targets(struct lull_controller *controller)
             lull_controller_map_sections(controller, &controller->gpus[i]);
 }
 
-/* What has been proven, or the reference where nothing has, stays until something calls for more.
+/* The proven points stay, or the reference if nothing is proven, until something calls for more.
  */
 static void decide_settle(struct lull_controller *controller)
 {

@@ -5,8 +5,8 @@
 #include "base/minmax.h"
 #include "core/section/controller/state.h"
 
-/* How much slower computation runs: at low clocks nothing is assumed to run at all; one step below
- * the highest clock it is about a hundredth slower. */
+/* Share of computing speed that is lost: all of it is assumed at low clocks; one step below the
+ * highest clock, about a hundredth. */
 static const double deep_loss = 1.0;
 static const double step_loss = 0.01;
 

@@ -1,6 +1,6 @@
 /*
- * What trials of the steady point let expect of others: the slowdown rises in proportion to how far
- * the clock is lowered, near enough over the few points that a tolerance pays for.
+ * Predicts trials of the steady point from earlier ones: the slowdown rises in proportion to how
+ * far the clock is lowered, near enough over the few points that a tolerance pays for.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

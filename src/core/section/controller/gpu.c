@@ -8,7 +8,7 @@
 #include "base/minmax.h"
 #include "core/section/controller/state.h"
 
-/* How long a steady point is valid; it is renewed after a quarter of that. */
+/* Validity of a steady point; it is renewed after a quarter of that time. */
 static const int64_t steady_valid_ns = INT64_C(5000000000);
 
 /* ---- taking part ------------------------------------------------------------------------- */

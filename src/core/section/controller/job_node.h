@@ -1,10 +1,10 @@
 /*
- * A job's node: this one among those of its job. It says what its controller keeps and refuses and
- * how its ranks come, takes what the others say, and holds the controller to what follows
- * (agreement.h, arrival.h). How words get to other nodes is for others to see to: governor/peers
- * between governors, simulator/nodes.h in virtual time.
+ * A job's node: this one among those of its job. It reports the points that its controller accepts
+ * and refuses, and how its ranks arrive. It takes the reports of the others, and makes the
+ * controller follow the result (agreement.h, arrival.h). Other modules deliver the reports:
+ * governor/peers between governors, simulator/nodes.h in virtual time.
  *
- * Where the nodes do not come together it agrees with itself alone from some time on.
+ * If the nodes do not connect, it agrees with itself alone after some time.
  *
  * Pure; create/destroy; one thread, the controller's. Time is passed in: ns of a monotonic clock.
  * SPDX-License-Identifier: Apache-2.0
@@ -58,8 +58,9 @@ bool lull_job_node_part(struct lull_job_node *node, int64_t patience_ns, int64_t
 void lull_job_node_apply(struct lull_job_node *node, const struct lull_job_node_view *view,
                          int64_t now_ns);
 
-/* How many nodes were heard, this one included; for how many targets all apply a lowered clock; how
- * often this node went higher than it would have alone; and whether it has given up the others. */
+/* Number of nodes that were heard from, this one included; number of targets for which all apply a
+ * lowered clock; number of times that this node went higher than it would have alone; and whether
+ * it has given up the others. */
 uint32_t lull_job_node_received(const struct lull_job_node *node);
 uint32_t lull_job_node_agreed(const struct lull_job_node *node);
 uint64_t lull_job_node_disagreements(const struct lull_job_node *node);

@@ -25,8 +25,8 @@ enum { GAP_CLOCKS = 8 };
  */
 static const double late_earned = 0.0075;
 static const double late_wanted = 0.01;
-/* What each GPU can save up, and what it starts with: about what is left where as much is earned as
- * is spent. */
+/* Largest allowance that a GPU can save up, and the one that it starts with: about the amount that
+ * is left if as much is earned as is spent. */
 static const double late_saved = 3.0;
 static const double late_saved_at_first = 2.0;
 /* With an empty allowance nothing is switched; with one just above that the controller is as

@@ -1,19 +1,19 @@
 /*
- * The controller's state, shared by its files and no other process. Calls go down this list only:
- *   controller.c  what comes in and goes out
- *   driver.c      what the driver's calls show
- *   view.c        what readers see
+ * The controller's state, private to its files. Calls go down this list only:
+ *   controller.c  inputs and outputs
+ *   driver.c      evidence from the driver's calls
+ *   view.c        the view for readers
  *   visits.c      at which points an iteration runs, for comparisons
  *   iteration.c   an iteration that has ended: for the trial, and what is due after it
- *   conclude.c    what follows from a trial's verdicts
- *   decide.c      what to do next: which trial runs
- *   blocks.c      how many iterations the blocks of a trial have
+ *   conclude.c    consequences of a trial's verdicts
+ *   decide.c      the next step: the trial that runs
+ *   blocks.c      number of iterations in the blocks of a trial
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
  *   dither.c      the steady point between two clocks: which duty, and when it is low
- *   expectation.c what trials of the steady point let expect of others
- *   swings.c      what is given up because the node's power would swing too widely
- *   peers.c       what the controllers of the job's other nodes have to say
+ *   expectation.c predictions from trials of the steady point
+ *   swings.c      levers given up because the node's power would swing too widely
+ *   peers.c       reports of the controllers of the job's other nodes
  *   targets.c     the list of targets (targets.h)
  *   refine.c      points of single GPUs, below or above the common one (targets.h)
  *   gpu.c         whether a GPU takes part, what is asked of it, what switching it costs
@@ -64,8 +64,8 @@ struct lull_controlled_gpu {
     int64_t steady_renew_ns;
     uint32_t fold;          /* the job's iterations in one of the track's */
     uint32_t switched_gaps; /* in one of the track's iterations */
-    uint32_t late_now;      /* how often computation has started low in the track's iteration */
-    int32_t low_section;    /* gap at whose begin its lower clock was wanted, -1: none is open */
+    uint32_t late_now;   /* number of times that computation started low in the track's iteration */
+    int32_t low_section; /* gap at whose begin its lower clock was wanted, -1: none is open */
     int32_t ahead_section;  /* gap whose lowering is planned or requested ahead, -1: none */
     bool has_gaps;          /* its sections are gaps: switched by the node's plan */
     bool raises_as_planned; /* the raising requested last was foreseen */
@@ -92,7 +92,7 @@ struct lull_controller {
     uint64_t next_check; /* iteration before which no check starts */
     uint64_t retry_spacing;
     uint64_t next_retry;    /* iteration before which nothing is tried again */
-    bool is_retrying;       /* what has settled stays the result until something lower is proven */
+    bool is_retrying;       /* the settled points stay the result until lower ones are proven */
     uint64_t searched_from; /* iteration with which the search for sections began */
     uint64_t steady_from;   /* ...and before which no steady point is tried; 0: not known yet */
     uint32_t refined_point; /* steady point that a duty has been sought for; UINT32_MAX: none */
@@ -185,7 +185,7 @@ void lull_controller_count_on(struct lull_controller *controller, uint64_t itera
 /* The number of the present iteration, of the GPU that leads; 0 before there is one. */
 uint64_t lull_controller_iteration(const struct lull_controller *controller);
 
-/* How many active GPUs there are before this one, or of all (UINT32_MAX). */
+/* Number of active GPUs before this one, or of all (UINT32_MAX). */
 uint32_t lull_controller_active_before(const struct lull_controller *controller, uint32_t gpu);
 
 /* A bit for each GPU that takes part. */
@@ -234,7 +234,8 @@ uint32_t lull_controller_agreed_point(const struct lull_controller *controller,
 /* Unsettled targets do not try what another node has refused. */
 void lull_controller_apply_refusals(struct lull_controller *controller);
 
-/* What the nodes have agreed on for a target; true: what is being tested has been refused. */
+/* Sets the agreement of the nodes on a target. Returns true if the point being tested has been
+ * refused. */
 bool lull_controller_set_agreed(struct lull_controller *controller, uint32_t index,
                                 uint32_t agreed_point, uint64_t from_iteration,
                                 uint32_t refused_point);
@@ -280,11 +281,11 @@ struct lull_duty lull_controller_find_duty(const struct lull_controller *control
 
 /* ---- plan.c ------------------------------------------------------------------- */
 
-/* What the GPU's steady point adds to the time from the section before to this one, ms. */
+/* Time that the GPU's steady point adds between the previous section and this one, ms. */
 double lull_controller_stretch_ms(const struct lull_controlled_gpu *gpu,
                                   const struct lull_section *section);
 
-/* What is expected of the next occurrence of a section, and of switching for it. */
+/* Forecasts the next occurrence of a section, and switching for it. */
 void lull_controller_forecast(const struct lull_controller *controller,
                               const struct lull_controlled_gpu *gpu,
                               const struct lull_section *section, struct lull_forecast *out);
@@ -305,7 +306,7 @@ void lull_controller_map_sections(struct lull_controller *controller,
 /* The allowance for computation that begins low. */
 void lull_controller_init_allowance(struct lull_controller *controller);
 
-/* What switching each of the GPU's gaps that are switched needs now. */
+/* Present requirements for switching each of the GPU's gaps that are switched. */
 struct lull_gap_need lull_controller_gap_need(const struct lull_controller *controller,
                                               const struct lull_controlled_gpu *gpu);
 
@@ -326,7 +327,7 @@ void lull_controller_note_clock(struct lull_controller *controller, struct lull_
  */
 void lull_controller_poll_gaps(struct lull_controller *controller, int64_t now_ns);
 
-/* When to do so again at the latest; INT64_MAX: not before the next call. */
+/* Latest time at which to do so again; INT64_MAX: not before the next call. */
 int64_t lull_controller_gaps_wake_ns(const struct lull_controller *controller);
 
 #endif

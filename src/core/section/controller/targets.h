@@ -74,11 +74,12 @@ bool lull_targets_want_proof_first(const struct lull_targets *targets);
 /* Returns whether any target has a proven point below the reference. */
 bool lull_targets_any_is_proven(const struct lull_targets *targets);
 
-/* What has been found hurts, or is not proven harmless: descents whose result is lower than what is
- * proven start again, this many points (>= 1) above it, and never go higher than what is proven. */
+/* Backs off from results that are harmful, or not proven harmless: descents whose result is lower
+ * than the proven point start again, this many points (>= 1) above the result, and never go higher
+ * than the proven point. */
 void lull_targets_back_off(struct lull_targets *targets, uint32_t points);
 
-/* What has been found cannot be proven now: what is proven is kept, and may be reopened. */
+/* Gives up results that cannot be proven now: the proven points are kept, and may be reopened. */
 void lull_targets_give_up(struct lull_targets *targets);
 
 /* Searches again below what has been found; false: there is nothing left below. */

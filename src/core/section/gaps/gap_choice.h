@@ -41,9 +41,9 @@ uint32_t lull_gap_choose(const double *lengths_ms, uint32_t count, uint32_t most
 /* ---- whether a GPU was low outside its gaps ------------------------------------------------ */
 
 /*
- * Whether a GPU was low outside the gaps that were switched for it. The outcome of a change is
- * reported late, even after the gap has ended. It is therefore judged by the times of the events,
- * not by the order of the reports.
+ * Records whether a GPU was low outside the gaps that were switched for it. The outcome of a change
+ * is reported late, even after the gap has ended. It is therefore judged by the times of the
+ * events, not by the order of the reports.
  *
  * Pure; caller's storage; zero-initialised knows nothing. Times are ns of one clock.
  */

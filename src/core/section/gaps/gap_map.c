@@ -10,8 +10,7 @@
 #include "base/clock.h"
 #include "core/section/gaps/gap_map_state.h"
 
-/* How much of what the last pass shows is believed at once: after two passes three quarters are
- * known. */
+/* Weight of the last pass in the learnt value: after two passes three quarters are known. */
 static const double stretch_gain = 0.5;
 /* So many iterations at least: a job may pause for longer than LULL_GAP_MAP_PATIENCE_NS. */
 enum { PATIENCE_ITERATIONS = 3 };
@@ -51,7 +50,7 @@ static void gap_map_add_ready(struct lull_gap_map *map, const struct lull_call *
         map->ready[(map->ready_first + map->ready_count++) % LULL_GAP_MAP_READY] = *call;
 }
 
-/* What is emitted never goes back in time. */
+/* Emits an edge. Emitted times never decrease. */
 static void put_edge(struct lull_gap_map *map, const struct lull_call *what, bool begin,
                      int64_t time_ns)
 {
@@ -191,8 +190,8 @@ void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns)
         gap_map_learn_pass(map);
 }
 
-/* What is known of the iteration still holds. But where two iterations count as one it is not known
- * which of them this one is: then a new window is needed. */
+/* The known iteration still holds. But if two iterations count as one, it is not known which of
+ * them this one is: then a new window is needed. */
 static void gap_map_resume(struct lull_gap_map *map, const struct lull_call *kernel)
 {
     if (map->gap_count > 0 && map->fold == 1 &&
@@ -276,7 +275,7 @@ void lull_gap_map_set_steady(struct lull_gap_map *map, uint32_t point)
     map->slowed = point;
 }
 
-/* Learns what the steady point adds to a time that is usually typical_ns. */
+/* Learns the time that the steady point adds to a time whose typical value is typical_ns. */
 static void learn_stretch(const struct lull_gap_map *map, struct lull_stretch *stretch,
                           int64_t time_ns)
 {
@@ -292,7 +291,7 @@ static void learn_stretch(const struct lull_gap_map *map, struct lull_stretch *s
             (int64_t)(stretch_gain * (double)(took_ns - stretch->typical_ns - stretch->added_ns));
 }
 
-/* How much longer all computation of a pass takes, as a share of it. */
+/* Share by which all computation of a pass takes longer. */
 static double pass_stretch(const struct lull_gap_map *map)
 {
     double computes_ns = (double)map->pass.typical_ns;
@@ -362,7 +361,7 @@ static bool gap_map_was_inner_loop(struct lull_gap_map *map, const struct lull_c
 }
 
 /*
- * Where two kernels run beside each other, the one that comes first may differ from iteration to
+ * If two kernels run beside each other, the one that comes first may differ from iteration to
  * iteration, so that a track would find none.
  */
 static bool is_racing(const struct lull_gap_map *map, const struct lull_call *edge)
@@ -449,7 +448,8 @@ void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* When a gap after the next one is due: from then on nothing before it can be waited for. */
+/* Time at which a gap after the next one is due: from then on nothing before it can be waited for.
+ */
 static int64_t overtaken_ns(const struct lull_gap_map *map)
 {
     int64_t earliest_ns = LULL_GAP_MAP_NEVER;

@@ -3,24 +3,24 @@
  * communication alone.
  *
  * When communication runs on the GPU (NCCL), its kernels say when they begin and end, but not
- * whether computation runs beside them; and where the host is late the GPU idles with no kernel at
- * all. Recording every compute kernel all the time costs too much. So the map requests a
- * window in which both are reported, finds the iteration from the repeating sequence of
- * communication kernels (kernel_order.h: in the order in which the host enqueued them, however they
- * race on the GPU), and learns for each gap in the computation at what distance from which edge of
- * a communication kernel it begins and ends. From then on it needs the communication kernels only,
- * and emits each gap as a call: a section without computation, exposed from end to end.
+ * whether computation runs beside them; and when the host is late the GPU idles with no kernel at
+ * all. Recording every compute kernel all the time costs too much. So the map requests a window in
+ * which both are reported, finds the iteration from the repeating sequence of communication kernels
+ * (kernel_order.h: in the order in which the host enqueued them, however they race on the GPU), and
+ * learns for each gap in the computation at what distance from which edge of a communication kernel
+ * it begins and ends. From then on it needs the communication kernels only, and emits each gap as a
+ * call: a section without computation, exposed from end to end.
  *
  * A gap is emitted from the latest begin to the earliest end that it had in the recorded
  * iterations, so that every gap was one in each recorded iteration. If every other iteration
  * differs (accumulation, a recorded job of two iterations), two iterations count as one.
  *
- * Where computation cannot be recorded, or no process answers, the map is blind: communication
- * kernels are passed on as they are, as calls that may hide computation. Once two of them run
- * beside each other, their order no longer shows the iteration. The map learns nevertheless: it
- * treats the time that they cover together as a gap, which may hide computation too.
+ * If computation cannot be recorded, or no process answers, the map is blind: communication kernels
+ * are passed on as they are, as calls that may hide computation. Once two of them run beside each
+ * other, their order no longer shows the iteration. The map learns nevertheless: it treats the time
+ * that they cover together as a gap, which may hide computation too.
  *
- * Where there is no gap, and the order of the kernels does not show the iteration (they run beside
+ * If there is no gap, and the order of the kernels does not show the iteration (they run beside
  * each other, or are alike so that only their times differ), one of them represents a gap, once per
  * iteration.
  *
@@ -42,8 +42,8 @@ enum {
     LULL_GAP_MAP_ATTEMPTS = 6,  /* windows that may fail before the map becomes blind */
 };
 
-/* How long after the end of a window its computation is waited for, in addition to some iterations.
- * Where it can be recorded it is reported within tens of milliseconds. */
+/* Time after the end of a window for which its computation is awaited, in addition to some
+ * iterations. If it can be recorded, it is reported within tens of milliseconds. */
 #define LULL_GAP_MAP_PATIENCE_NS INT64_C(2000000000)
 
 enum lull_gap_map_phase {
@@ -86,7 +86,7 @@ void lull_gap_map_compute_unavailable(struct lull_gap_map *map);
  */
 bool lull_gap_map_poll(struct lull_gap_map *map, int64_t now_ns, struct lull_call *call_out);
 
-/* When to poll again at the latest; INT64_MAX: only after the next edge. */
+/* Latest time of the next poll; INT64_MAX: only after the next edge. */
 int64_t lull_gap_map_wake_ns(const struct lull_gap_map *map);
 
 /*

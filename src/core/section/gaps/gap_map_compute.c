@@ -12,8 +12,8 @@
 /* Gaps shorter than this are noise between kernels; a gap worth switching is several times as long.
  */
 static const int64_t min_gap_ns = INT64_C(1000000);
-/* Where computation is guessed, communication with a break no longer than this, and no larger a
- * share of the whole, is not interrupted by it: the limits of track.c. */
+/* If computation is guessed, a break in communication does not interrupt it if the break is no
+ * longer than this and no larger a share of the whole: the limits of track.c. */
 static const int64_t brief_ns = INT64_C(1000000);
 static const double brief_ratio = 0.02;
 

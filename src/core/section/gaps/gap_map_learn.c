@@ -257,8 +257,8 @@ static struct distance begin_of(const struct gap_map_learn_window *window, uint3
 
 /* ---- gaps -------------------------------------------------------------------------------- */
 
-/* How much of a gap is spent beside communication; *position_out: the kernel that most of it is
- * beside. */
+/* Time of a gap during which communication runs; *position_out: the kernel that runs during most of
+ * it. */
 static int64_t exposed_ns(const struct gap_map_learn_window *window, uint32_t reference,
                           const struct lull_run *gap, uint32_t *position_out)
 {
@@ -391,9 +391,9 @@ static void order_gaps(struct lull_gap_map *map)
 }
 
 /*
- * Whether a gap belongs to the reference pass, which reaches from its first edge to that of the
- * next pass. A gap that begins before that edge in some passes and after it in others belongs to
- * the first pass in which it begins after it, so that none counts twice or not at all.
+ * Returns whether a gap belongs to the reference pass, which reaches from its first edge to that of
+ * the next pass. A gap that begins before that edge in some passes and after it in others belongs
+ * to the first pass in which it begins after it, so that none counts twice or not at all.
  */
 static bool is_of_pass(const struct gap_map_learn_window *window, uint32_t reference,
                        const struct lull_run *gap)
@@ -432,7 +432,7 @@ static void gap_map_plan_all(struct lull_gap_map *map, const struct gap_map_lear
 
 /* ---- one iteration or two ---------------------------------------------------------------- */
 
-/* How much the distance from one edge to the next varies between passes, summed over the edges. */
+/* Variation, between passes, of the distance from one edge to the next, summed over the edges. */
 static int64_t variation_of(const struct gap_map_learn_window *window)
 {
     int64_t sum_ns = 0;

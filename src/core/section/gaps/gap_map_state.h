@@ -1,5 +1,5 @@
 /*
- * The gap map's state, shared by its files and no other process. Calls go down this list only:
+ * The gap map's state, private to its files. Calls go down this list only:
  *   gap_map.c          following: communication kernels in, calls out
  *   gap_map_learn.c    a recorded window becomes gaps and the edges that announce them
  *   gap_map_compute.c  the computation of a window, reported or guessed
@@ -40,7 +40,7 @@ struct lull_stretch {
     int64_t from_ns;    /* when it began; 0: it is not under way */
 };
 
-/* Which edges of the pass announce a gap's begin and end, and how long before. */
+/* Edges of the pass that announce a gap's begin and end, and their distances from these. */
 struct lull_gap_plan {
     uint32_t begin_edge;
     uint32_t end_edge;
