@@ -29,7 +29,7 @@ int lull_server_judge(struct lull_server *server, const struct lull_connection *
         .user_count = lull_users_of(&server->users, gpu, users),
     };
 
-    /* Where it cannot be read the text is empty, and no job with a control group is the client's.
+    /* If it cannot be read, the text is empty, and no job with a control group is the client's.
      */
     cgroups[0] = '\0';
     if (server->jobs.count > 0)

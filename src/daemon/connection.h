@@ -22,7 +22,7 @@
 
 struct lull_server;
 
-/* What the device writer knows of a connection. */
+/* State of a connection in the device writer. */
 enum lull_source_state {
     LULL_SOURCE_NONE,
     LULL_SOURCE_LISTENED, /* the doorbell wakes the writer */
@@ -42,7 +42,7 @@ struct lull_connection {
     char pod[LULL_PEER_POD_BYTES]; /* lull_peer_describe_pod */
     uint16_t version;              /* of its messages, where that is not this program's; else 0 */
     bool is_closing;
-    struct lull_bucket asking; /* how often a client of root may send a request */
+    struct lull_bucket asking; /* limits the rate of requests from a client of root */
     /* It, or another client of its user, has sent too many. Each of its next ones waits among those
      * of other such clients, until it is silent for a moment. */
     bool is_heavy;
@@ -59,7 +59,7 @@ struct lull_connection {
     atomic_bool is_proof_done; /* set by the proof's thread, after the result */
     struct lull_proof_result proof;
 
-    /* What follows is created with the first lease that is granted. */
+    /* The following members are created with the first lease that is granted. */
     struct lull_command_table *table;
     int doorbell_fd;
     bool is_table_passed;

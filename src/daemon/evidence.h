@@ -14,15 +14,16 @@
 #include "daemon/jobs.h"
 #include "daemon/policy.h"
 
-/* Which client requests which GPU, as reported by the kernel and the driver. */
+/* Evidence about a client and the GPU that it requests, as reported by the kernel and the driver.
+ */
 struct lull_evidence {
     struct lull_policy_person person;
     bool is_foreign;     /* of a PID namespace or of users that are not known here */
     bool has_device;     /* it has shown that it has opened the GPU's device */
-    const char *cgroups; /* what /proc/PID/cgroup says; "" unknown */
+    const char *cgroups; /* contents of /proc/PID/cgroup; "" unknown */
     const char *uuid;
     const char *pci;
-    const uid_t *users; /* who computes on the GPU, root left out; NULL: no user */
+    const uid_t *users; /* users that compute on the GPU, root left out; NULL: no user */
     uint32_t user_count;
 };
 

@@ -27,7 +27,7 @@ static void flood_sample(int epoll_fd, uint32_t *counts)
     struct epoll_event events[LULL_DEVICE_MAX_GPUS];
     const int64_t until_ns = lull_now_ns() + SAMPLING_NS;
 
-    epoll_wait(epoll_fd, events, LULL_DEVICE_MAX_GPUS, 0); /* what was rung before */
+    epoll_wait(epoll_fd, events, LULL_DEVICE_MAX_GPUS, 0); /* drops earlier rings */
     for (uint32_t i = 0; i < SAMPLES && lull_now_ns() < until_ns; i++) {
         int rung;
 

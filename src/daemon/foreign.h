@@ -42,7 +42,7 @@ void lull_foreign_add(struct lull_foreign *foreign, struct lull_foreign_job *job
 /* Returns how many jobs that no connection counts are not done yet. */
 uint32_t lull_foreign_stray_count(struct lull_foreign *foreign);
 
-/* Stops the threads and frees the pool. Jobs that still wait are not done. Where a thread does not
+/* Stops the threads and frees the pool. Jobs that still wait are not done. If a thread does not
  * return within 100 ms, the memory is left to the end of the process. NULL is allowed. */
 void lull_foreign_stop(struct lull_foreign *foreign);
 

@@ -1,7 +1,7 @@
 /*
- * What the parts of the server know of each other: accepting (accept.c), requests (requests.c),
- * ends of leases (endings.c), GPUs that cannot be driven (undrivable.c), the loop's turns
- * (turns.c), floods (ringer.c), start and stop (server.c). Threads: the loop's, except where said.
+ * Declarations shared by the parts of the server: accepting (accept.c), requests (requests.c), ends
+ * of leases (endings.c), GPUs that cannot be driven (undrivable.c), the loop's turns (turns.c),
+ * floods (ringer.c), start and stop (server.c). Threads: the loop's, except where said.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_INTERNAL_H
@@ -77,7 +77,7 @@ struct lull_server {
     struct lull_devices *devices;
     struct lull_writer *writer;
     struct lull_enforcer *enforcer;
-    int64_t reading_since_ns; /* what the enforcer waits for is being read; 0: nothing */
+    int64_t reading_since_ns; /* begin of the reading that the enforcer waits for; 0: none */
     struct lull_foreign *foreign;
     struct lull_ringer_search ringer;
     struct lull_quota quota;
@@ -102,7 +102,7 @@ struct lull_server {
     uint64_t last_connection_id;
     uint64_t refused_senders;
     int64_t capped_until_ns[LULL_DEVICE_MAX_GPUS]; /* 0: the GPU is not capped */
-    /* What restoring each GPU came to, or LULL_SERVER_NO_RESULT; set by the writer's thread. */
+    /* Result of restoring each GPU, or LULL_SERVER_NO_RESULT; set by the writer's thread. */
     atomic_int ended[LULL_DEVICE_MAX_GPUS];
 };
 
@@ -295,7 +295,7 @@ void lull_server_run_maintenance(struct lull_server *server);
 /* Frees the connections that nothing needs any more. */
 void lull_server_reap(struct lull_server *server);
 
-/* What the loop calls. Between the two of the poll, it reads from every client that has sent
+/* Callbacks of the loop. Between the two poll callbacks, it reads from every client that has sent
  * something. */
 void lull_server_on_wake(uv_async_t *async);
 void lull_server_on_before_poll(uv_prepare_t *prepare);

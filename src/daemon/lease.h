@@ -36,7 +36,7 @@ void lull_lease_table_destroy(struct lull_lease_table *table);
 /* Returns whether a GPU may be leased now: 0, or the -ENODEV or -EBUSY of lull_lease_grant(). */
 int lull_lease_check(const struct lull_lease_table *table, uint32_t gpu, struct lull_error *err);
 
-/* What a client requests. */
+/* A client's request. */
 struct lull_lease_request {
     uint32_t gpu;
     uint64_t client;

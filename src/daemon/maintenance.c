@@ -1,4 +1,4 @@
-/* What the loop does in each turn besides reading: reports of other threads, floods, and periodic
+/* Work of the loop in each turn besides reading: reports of other threads, floods, and periodic
  * maintenance. SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/internal.h"
 
@@ -11,7 +11,7 @@
 enum {
     GREETING_MS = 2000, /* a client that has not greeted by then is closed */
     HOUSEKEEPING_MS = 250,
-    RESUME_MS = 1, /* how long a client that sends too many requests is not read, at least */
+    RESUME_MS = 1, /* minimum time for which a client that sends too many requests is not read */
     /* In all. One client that sends too many has 1000 messages per second then, and fifty have 40
      * each and 4 % of a core together. Chosen. */
     RESUMES_PER_S = 2000,

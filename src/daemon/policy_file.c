@@ -30,7 +30,7 @@ static int find_group(const char *name, uint32_t *id_out)
     return 0;
 }
 
-/* What is checked is what is read: both are of the open file. */
+/* Checks the open file, not its path, so that the file that is checked is the file that is read. */
 static int check_file(int fd, const char *path, struct lull_error *err)
 {
     struct stat file;

@@ -11,7 +11,7 @@
 
 /*
  * Reads a policy, whose file must belong to root or to the user of this process, and be writable by
- * no other process. With a listener (NULL: none), all errors in its text are reported to it.
+ * no other user. With a listener (NULL: none), all errors in its text are reported to it.
  * Errors: -ENOENT no file; -EPERM another program could have written it; -EINVAL as
  * lull_policy_read() says; -errno.
  */

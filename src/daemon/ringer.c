@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "daemon/flood.h"
 
-enum { BAR_MS = 5000 }; /* how long the user of such a client may not lease; */
+enum { BAR_MS = 5000 }; /* time for which the user of such a client may not lease; */
 
 /* On the thread of the pool. After the last store the server may be freed. */
 static void ringer_search(struct lull_foreign_job *job)

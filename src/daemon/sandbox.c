@@ -276,7 +276,7 @@ static int drop_capabilities(void)
 
 int lull_sandbox_enter(gid_t socket_group, struct lull_error *err)
 {
-    /* This right to the lowest real-time priority replaces CAP_SYS_NICE. Where it is refused, the
+    /* This right to the lowest real-time priority replaces CAP_SYS_NICE. If it is refused, the
      * writer runs at the typical priority. */
     const struct rlimit lowest_priority = {1, 1};
     int result;

@@ -23,8 +23,8 @@
 enum {
     PATIENCE_MS = 1000, /* with this loop, before overdue leases end although it reads nothing */
     CHECK_MS = 1000,    /* a GPU is looked at this often, for XIDs, MIG and its loss; */
-    /* What a service manager may look up only when it starts a service, the groups of devices, may
-     * be what keeps the driver away; */
+    /* a service without a driver ends after this time: a device group, which its manager may look
+     * up only when it starts the service, may be missing; */
     DRIVERLESS_MS = 60000,
     STOP_LIMIT_S = 5,
 };
@@ -204,7 +204,8 @@ static bool fini_loop(struct lull_server *server)
     return true;
 }
 
-/* What has stopped it once changes nothing any more. Its handlers go before the process does. */
+/* Blocks the stop signals: after the first one, they have no effect. The handlers are removed
+ * before the process ends. */
 static void server_block_signals(void)
 {
     sigset_t stopping;

@@ -16,9 +16,9 @@
 
 struct lull_server_options {
     const char *runtime_dir;
-    mode_t socket_mode;      /* who may connect */
+    mode_t socket_mode;      /* permissions: the users that may connect */
     gid_t socket_group;      /* (gid_t)-1: the one that the socket is created with */
-    const char *policy_path; /* what lull reload reads */
+    const char *policy_path; /* the file that lull reload reads */
     struct lull_policy policy;
     struct lull_keeper *keeper; /* gets the device writer's heartbeats; NULL: none runs */
     bool is_resetting;          /* also reset GPUs whose driver comes later */

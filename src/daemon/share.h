@@ -20,7 +20,7 @@
 #include "device/device.h"
 
 struct lull_gpu_share {
-    uint32_t applied_mhz; /* what the client's last request came to */
+    uint32_t applied_mhz; /* clock that the client's last request resulted in */
     struct lull_bucket raisings;
     struct lull_bucket limits;
     int64_t window_ns; /* begin of the time in which rounds are counted */
