@@ -159,7 +159,7 @@ struct lull_amdsmi {
     AMDSMI_CALLS(LULL_LIBRARY_MEMBER)
     char library_name[256];
     char driver_version[96];
-    uint32_t power_offset; /* how many words stand before struct amdsmi_power_info */
+    uint32_t power_offset; /* number of words before struct amdsmi_power_info */
     uint32_t name_bytes;   /* of a process and its container in amdsmi_proc_info_t */
     uint32_t die_count;
     struct amdsmi_die dies[LULL_DEVICE_MAX_GPUS];

@@ -68,7 +68,7 @@ static bool is_claimed(const struct sockaddr_un *address, socklen_t length, pid_
     bool result = false;
 
     if (fd < 0)
-        return true; /* who it is cannot be known */
+        return true; /* the owner cannot be identified */
     if (connect(fd, (const struct sockaddr *)address, length) == 0 &&
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
         *pid_out = peer.pid;

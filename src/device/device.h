@@ -53,16 +53,17 @@ struct lull_device_info {
     bool has_only_module_power;
     bool is_virtual; /* NVIDIA: a vGPU, whose clocks only the host can set */
     /* 0; else why the driver does not describe it completely yet. It says more at a later
-     * lull_device_check(). Where it does not even open it, the UUID is "", the name says why, and
+     * lull_device_check(). If it does not even open it, the UUID is "", the name says why, and
      * every other call fails with LULL_E_NO_DEVICE. */
     int status;
 };
 
-/* What can be read, as bits. A reading has the same bits to say which of its members are valid. */
+/* Fields that can be read, as bits. A reading has the same bits to indicate which of its members
+ * are valid. */
 enum lull_reading_field {
     LULL_READING_SM_CLOCK = 1 << 0,
     LULL_READING_MEMORY_CLOCK = 1 << 1,
-    LULL_READING_POWER = 1 << 2,  /* what the driver reports, which may be a 1 s average */
+    LULL_READING_POWER = 1 << 2,  /* power as the driver reports it, which may be a 1 s average */
     LULL_READING_ENERGY = 1 << 3, /* the energy since the driver was loaded */
     LULL_READING_TEMPERATURE = 1 << 4,
     LULL_READING_REASONS = 1 << 5, /* enum lull_clock_reason */
@@ -233,10 +234,10 @@ static inline int lull_device_refuse_partitioned(struct lull_error *err)
 /* Closes the handles of one GPU, and makes no driver call for it until lull_device_check(). */
 void lull_device_release(struct lull_devices *devices, uint32_t gpu);
 
-/* These functions set something. Where the driver does not reset the SM clock, it is locked to its
- * whole range instead. Errors: -EPERM this process is not permitted to;
- * LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE the GPU is lost; LULL_E_NO_DRIVER the driver is away;
- * -EAGAIN and LULL_E_DRIVER the call may succeed later; -EINVAL. */
+/* These functions set something. If the driver does not reset the SM clock, it is locked to its
+ * whole range instead. Errors: -EPERM this process is not permitted to; LULL_E_UNSUPPORTED;
+ * LULL_E_NO_DEVICE the GPU is lost; LULL_E_NO_DRIVER the driver is away; -EAGAIN and LULL_E_DRIVER
+ * the call may succeed later; -EINVAL. */
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
                         uint32_t max_mhz, struct lull_error *err);
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);

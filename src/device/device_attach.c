@@ -77,7 +77,7 @@ static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err
     return 0;
 }
 
-/* Passes the error on. Where no driver is installed or loaded there is no device either. */
+/* Passes the error on. If no driver is installed or loaded there is no device either. */
 static int fail_open(const struct lull_error *error, struct lull_error *err)
 {
     if (error->code != -ENOENT && error->code != LULL_E_NO_DRIVER)

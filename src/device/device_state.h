@@ -21,7 +21,7 @@ struct lull_devices {
     atomic_bool is_open;
     atomic_uint inside;
     atomic_uint count;
-    uint32_t listed;                              /* how many the driver lists */
+    uint32_t listed;                              /* number of GPUs that the driver lists */
     _Atomic uint32_t slots[LULL_DEVICE_MAX_GPUS]; /* the driver's numbers of the GPUs */
     char driver_version[96];
     struct lull_device_info infos[LULL_DEVICE_MAX_GPUS];

@@ -21,7 +21,7 @@
 #define LOOK_NS (20 * LULL_NS_PER_MS)
 #define QUIET_NS LULL_NS_PER_S
 
-/* What the calling thread has. Driver calls are made deep inside functions that other threads call
+/* State of the calling thread. Driver calls are made deep inside functions that other threads call
  * as well, so it cannot be passed to them. */
 static _Thread_local struct {
     struct lull_driver_owner *owner; /* NULL: it has none */

@@ -11,9 +11,9 @@
 #include "device/lock_state.h"
 
 enum {
-    ATTEMPTS = 3, /* how often a reset is tried whose failure may pass; */
-    /* How long the clock has to show the reset: longer than the slowest published settling (48 ms),
-       so that the reading is refreshed several times. */
+    ATTEMPTS = 3, /* attempts at a reset whose failure may pass; */
+    /* Time for the clock to show the reset: longer than the slowest published settling (48 ms), so
+       that the reading is refreshed several times. */
     CONFIRM_MS = 500,
     CONFIRM_STEP_MS = 5,
     /* A clock on its way up from idle settles within 48 ms; a lock stays for four looks. */
@@ -105,8 +105,8 @@ static int reset_limit(struct lull_devices *devices, const struct job *job, stru
     return restore_set_limit(devices, job->gpu, default_mw, err);
 }
 
-/* What the limit was before cannot be known; the default may be above an administrator's cap, so
- * only a person may set it. */
+/* The previous limit cannot be known. The default may be above an administrator's cap, so only an
+ * administrator may set it. */
 static int judge_lost_limit(struct lull_devices *devices, const struct job *job,
                             struct lull_error *err)
 {
@@ -256,8 +256,8 @@ static void restore_clocks(struct lull_devices *devices, struct job *job)
 }
 
 /* Returns whether a reading after the reset shows that it has had an effect: the clock is not at
- * its highest, but above every lock that was. Where no record names the lock, the clock that the
- * GPU had while it was busy bounds it, also where power or heat hold the clock now. */
+ * its highest, but above every lock that was. If no record names the lock, the clock that the GPU
+ * had while it was busy bounds it, also where power or heat hold the clock now. */
 static bool is_confirmed(const struct lull_devices *devices, const struct job *job,
                          enum lull_lock_state lock_state, const struct lull_device_reading *reading)
 {
@@ -326,8 +326,8 @@ static bool restore_prepare(struct lull_devices *devices, struct lull_journal *j
     job->gpu = (uint32_t)found;
     if (result < 0 ||
         strcmp(job->record.driver_version, lull_devices_driver_version(devices)) != 0) {
-        /* What the GPU had before cannot be known: its clocks are reset, its power limit is left
-         * unchanged, and the file is kept for the administrator. */
+        /* The GPU's previous settings cannot be known: its clocks are reset, its power limit is
+         * left unchanged, and the file is kept for the administrator. */
         lull_log(LULL_LOG_WARNING, "restore",
                  "GPU %s: journal unreadable or of another version or driver; resetting its "
                  "clocks, file renamed",

@@ -55,14 +55,14 @@ enum lull_writer_revocation {
 struct lull_writer_options {
     int64_t lowering_gap_ns;    /* a GPU is not lowered sooner than this after it was raised */
     int64_t lowering_refill_ns; /* after each such time one more lowering need not wait; INT64_MAX:
-                                   all have to wait */
+                                 * all have to wait */
     int64_t validity_cap_ns;    /* a lowering that is not renewed ends after this time */
     int64_t check_ns;  /* every GPU is looked at this often, for what happens to it without Lull's
-                          doing; 0: it is not */
-    bool reads_power;  /* what each GPU draws is read as well when it is looked at */
+                        * doing; 0: it is not */
+    bool reads_power;  /* each GPU's power is read as well when it is looked at */
     int64_t hung_ns;   /* a call that lasts this long counts as hung */
     bool is_resetting; /* GPUs that appear later are reset whichever program has set them, as by
-                          lull_restore_forced() */
+                        * lull_restore_forced() */
     struct lull_keeper *keeper; /* gets heartbeats; NULL: none runs */
     void *context;
     /* Called on a thread of the writer when the GPU of an ended lease was raised and read back and
@@ -82,7 +82,7 @@ struct lull_writer_options {
  * no callback. */
 extern const struct lull_writer_options lull_writer_defaults;
 
-/* How a GPU's driver does. */
+/* Health of a GPU's driver. */
 enum lull_writer_health {
     LULL_WRITER_UP,
     LULL_WRITER_SUSPECT,    /* a call has not returned for a second */
@@ -90,7 +90,7 @@ enum lull_writer_health {
     LULL_WRITER_LOST,       /* it is not there, or its driver is not */
     LULL_WRITER_FOREIGN,    /* another program has locked its clock, which is left unchanged */
     LULL_WRITER_QUIESCED,   /* set free for the administrator: nothing of it is open */
-    LULL_WRITER_UNRESTORED, /* what an earlier process has set is not undone yet */
+    LULL_WRITER_UNRESTORED, /* the settings of an earlier process are not undone yet */
     LULL_WRITER_HEALTHS,
 };
 
@@ -99,7 +99,7 @@ struct lull_writer_state {
     bool is_leased;
     uint32_t applied_mhz;  /* the clock that is locked; 0: none is, the reference point holds */
     uint32_t observed_mhz; /* the clock that was read back last; 0: none was */
-    int32_t status;        /* what the last write returned */
+    int32_t status;        /* return value of the last write */
     uint64_t writes;
     uint64_t dropped;   /* lowerings that came too late */
     uint64_t expired;   /* lowerings that were not renewed in time */
@@ -108,7 +108,7 @@ struct lull_writer_state {
     uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
     struct lull_cap cap;
     uint32_t power_mw;    /* mean since the look before (check_ns), or since its cap; 0: unknown */
-    uint32_t power_looks; /* how often it was found for a time in which the cap was the same... */
+    uint32_t power_looks; /* number of times that it was found for a period under one cap... */
     uint32_t power_cap_mhz; /* ...namely this one; 0: none */
     enum lull_writer_health health;
     uint64_t xids;       /* errors that the driver has reported of it */
@@ -116,7 +116,7 @@ struct lull_writer_state {
     bool is_partitioned; /* MIG is on */
     int64_t seen_ns;     /* when a call for it returned last, on CLOCK_MONOTONIC; 0: never */
     bool is_unrestored;  /* it has no lease, and what was set is not undone yet */
-    char trouble[192];   /* what the driver said when it refused last; "": it never has */
+    char trouble[192];   /* the driver's message when it last refused; "": it never has */
 };
 
 /* Starts the thread; borrows devices and journal until stop. Errors: -errno. */

@@ -24,7 +24,7 @@ enum { MOST_DOUBLINGS = 15 };
 static int writer_act_set_point(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
-    /* What the last write did not change still holds. */
+    /* A clock that the last write did not change still holds. */
     const uint32_t before_mhz = gpu->result.settle_ns == LULL_SETTLE_NOT_APPLIED
                                     ? gpu->clock.observation.before_mhz
                                     : gpu->clock.applied_mhz;
@@ -177,7 +177,7 @@ static void writer_act_wake(struct lull_writer_gpu *gpu)
         return;
     gpu->power.settled_ns = lull_now_ns() + LOOK_AFTER_CAP_NS;
     gpu->alive.check_ns = gpu->power.settled_ns;
-    gpu->power.seek_ns = LULL_WRITER_NEVER_NS; /* what began before is not of the new cap */
+    gpu->power.seek_ns = LULL_WRITER_NEVER_NS; /* earlier measurements are not of the new cap */
     gpu->power.seek_begin_ns = 0;
 }
 

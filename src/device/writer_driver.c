@@ -65,7 +65,7 @@ static void writer_mark_gpu_lost(struct lull_writer *writer, uint32_t index,
     lull_writer_show_state(writer, index);
 }
 
-/* What was set before the loss may be gone, or not. */
+/* Handles the return of a lost GPU. Its settings may or may not have survived the loss. */
 static void writer_driver_find_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];

@@ -1,14 +1,14 @@
 /*
- * What the files of the device writer share: its state, and the functions that they call of each
- * other. From a doorbell to the driver call there is one wake-up, some loads and comparisons, and
- * no allocation.
+ * Declarations shared by the files of the device writer: its state, and the functions that they
+ * call of each other. From a doorbell to the driver call there is one wake-up, some loads and
+ * comparisons, and no allocation.
  *
  * writer.c         the owner's side: start, stop, mailbox
  * writer_thread.c  the loop
  * writer_lease.c   leases begin and end; what others see
  * writer_request.c requests are taken, answered and chosen
  * writer_act.c     driver calls that set something
- * writer_power.c   what a GPU draws
+ * writer_power.c   the power of a GPU
  * writer_watch.c   readings
  * writer_record.c  the journal
  * writer_alive.c   stuck threads and the keeper
@@ -46,7 +46,7 @@ enum { LULL_WRITER_FAILURES_TO_REPORT = 4 };
 #define LULL_WRITER_WATCH_NS LULL_NS_PER_S
 #define LULL_WRITER_DOUBT_NS (50 * LULL_NS_PER_MS)
 
-/* What the owner wants of a GPU; guarded by the mailbox lock. */
+/* Settings that the owner wants on a GPU; guarded by the mailbox lock. */
 struct lull_writer_desired {
     struct lull_writer_source *source;
     struct lull_band band;
@@ -54,7 +54,7 @@ struct lull_writer_desired {
     struct lull_cap cap;
 };
 
-/* What the read-back after one write has seen so far. */
+/* Results so far of the read-back after one write. */
 struct lull_writer_observation {
     bool is_running;
     uint32_t before_mhz; /* the clock that was locked before the write; 0: none was */
@@ -73,7 +73,7 @@ struct lull_writer_lease_terms {
     uint32_t reference_mhz; /* the clock that the reference point is; 0: none is locked there */
 };
 
-/* What readings have shown of the clock that was noted last. */
+/* Evidence that readings have given about the clock that was noted last. */
 enum lull_writer_proof {
     LULL_PROOF_NONE,       /* nothing: the clocks noted before it may still be locked */
     LULL_PROOF_CONSISTENT, /* a busy GPU, limited otherwise, does not contradict it */
@@ -89,7 +89,7 @@ struct lull_writer_journal {
 
 /* The lock of its clock. */
 struct lull_writer_lock {
-    uint32_t applied_mhz; /* what the driver has accepted last; 0: a reset */
+    uint32_t applied_mhz; /* clock that the driver accepted last; 0: a reset */
     int64_t valid_until_ns;
     int64_t raise_ns;  /* when the writer itself wants to raise; LULL_WRITER_NEVER_NS */
     bool is_seen_free; /* since its last lowering */
@@ -105,7 +105,7 @@ struct lull_writer_watch {
     uint32_t doubted_mhz; /* ...by this clock */
 };
 
-/* Whether the clock of its cap is in force. */
+/* State of the check that the clock of the GPU's cap is in force. */
 struct lull_writer_cap_watch {
     uint32_t failures; /* looks in a row that found the clock above it, each followed by a write */
     int64_t retry_ns;  /* the next write comes no sooner */
@@ -132,7 +132,7 @@ struct lull_writer_alive {
     uint32_t checks_failed;
 };
 
-/* What it draws. */
+/* Measurement of the GPU's power. */
 struct lull_writer_power {
     uint64_t energy_mj;    /* at the begin of the time for which its power is found next... */
     int64_t energy_ns;     /* ...which is this; 0: there is none */
@@ -140,7 +140,7 @@ struct lull_writer_power {
     int64_t settled_ns;    /* from then on it draws what it does under its cap */
     int64_t seek_ns;       /* when its counter of energy is read for a step; NEVER_NS */
     int64_t seek_begin_ns; /* since when a step is searched for */
-    uint64_t sought_mj;    /* what the counter has said since then... */
+    uint64_t sought_mj;    /* value of the counter since then... */
     int64_t sought_ns;     /* ...last at this time */
     uint32_t cap_mhz;      /* its cap since then; LULL_WRITER_NO_CAP: it had not been obeyed yet */
 };
@@ -148,7 +148,7 @@ struct lull_writer_power {
 /* One GPU; only the thread touches it. */
 struct lull_writer_gpu {
     struct lull_writer_states states;
-    bool is_left_over; /* what an earlier process has set is not undone yet */
+    bool is_left_over; /* the settings of an earlier process are not undone yet */
     struct lull_writer_lease_terms lease;
     struct lull_writer_journal journal;
     struct lull_writer_lock clock;
@@ -171,10 +171,10 @@ struct lull_writer {
     int epoll_fd;
     int timer_fd;
     int mail_fd;
-    int64_t timer_ns; /* what the timer is set to */
+    int64_t timer_ns; /* time that the timer is set to */
     pthread_t thread;
     atomic_bool has_mail;
-    atomic_bool is_asked; /* whether it still runs; it says so by clearing this */
+    atomic_bool is_asked; /* asked whether it still runs; it answers by clearing this */
 
     pthread_mutex_t mailbox_lock; /* guards the members up to states */
     struct lull_writer_desired desired[LULL_DEVICE_MAX_GPUS];
@@ -195,7 +195,7 @@ struct lull_writer {
 
     struct lull_writer_gpu gpus[LULL_DEVICE_MAX_GPUS];
     enum lull_writer_health
-        reported[LULL_DEVICE_MAX_GPUS];                 /* what was logged of GPUs that are away */
+        reported[LULL_DEVICE_MAX_GPUS]; /* health last logged of GPUs that are away */
     _Atomic uint64_t ended_epoch[LULL_DEVICE_MAX_GPUS]; /* its end was reported meanwhile */
     struct lull_writer_source *kept;                    /* removed, but a GPU that is away has it */
     bool is_driver_open;
@@ -264,7 +264,7 @@ void lull_writer_count_failure(struct lull_writer_gpu *gpu, const struct lull_er
 /* The same, and logs the first one. */
 void lull_writer_log_once(struct lull_writer_gpu *gpu, const struct lull_error *error);
 
-/* What was set is undone, by this thread or by the keeper, and the client has to see it. */
+/* Has a setting undone at once, by this thread or by the keeper, and reports that to the client. */
 void lull_writer_undo_lowering(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns);
 
 /* Frees a GPU whose lease has ended, and reports the result to the owner. */
@@ -284,8 +284,8 @@ bool lull_writer_is_raising(const struct lull_writer_gpu *gpu);
 /* Answers the pending request with a status and forgets it. */
 void lull_writer_refuse(struct lull_writer_gpu *gpu, uint32_t index, int status);
 
-/* When the lowering of a GPU with a lease ends unless it is renewed; LULL_WRITER_NEVER_NS: it has
- * none. */
+/* Time at which the lowering of a GPU with a lease ends unless it is renewed; LULL_WRITER_NEVER_NS:
+ * it has none. */
 int64_t lull_writer_expires_ns(const struct lull_writer_gpu *gpu);
 
 /* Takes all new requests, answers those that need no driver call, and ends lowerings that were not
@@ -308,8 +308,8 @@ int lull_writer_find_lowering(const struct lull_writer *writer, int64_t now_ns);
 /* Plans another raising after one that failed. */
 void lull_writer_plan_retry(struct lull_writer_gpu *gpu);
 
-/* When the power limit is written next: in a lease not before its record, afterwards without one as
- * well, because it is restored; LULL_WRITER_NEVER_NS: not at all. */
+/* Time of the next write of the power limit: in a lease not before its record, afterwards without
+ * one as well, because it is restored; LULL_WRITER_NEVER_NS: not at all. */
 int64_t lull_writer_limit_due_ns(const struct lull_writer_gpu *gpu);
 
 /* Makes at most one driver call that sets something. True: it has made one. */
@@ -351,7 +351,7 @@ bool lull_writer_watch_one(struct lull_writer *writer, int64_t now_ns);
 /* Records what a GPU has before it is changed. Errors: those of lull_journal_save(). */
 int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_error *err);
 
-/* Notes a clock before it is written. The record names two clocks. Where a third may be locked,
+/* Notes a clock before it is written. The record names two clocks. If a third may be locked,
  * because no reading has shown the effect of the calls before, the record becomes blind: every lock
  * may be Lull's. */
 int lull_writer_note_clock(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz,
@@ -394,13 +394,13 @@ bool lull_writer_mind_driver(struct lull_writer *writer, int64_t now_ns);
 /* Releases GPUs that are to be quiesced once they are restored, and takes resumed ones back. */
 void lull_writer_apply_administrator(struct lull_writer *writer, int64_t now_ns);
 
-/* When it is due next; LULL_WRITER_NEVER_NS: never. */
+/* Time at which it is due next; LULL_WRITER_NEVER_NS: never. */
 int64_t lull_writer_driver_due_ns(const struct lull_writer *writer);
 
 /* --- writer_power.c --- */
 
 /* Finds what a GPU has drawn since it was looked at last: by its counter of energy, or else as the
- * driver reports it. Where that matters it is found a little later, when the counter moves. */
+ * driver reports it. If that matters, it is found a little later, when the counter moves. */
 void lull_writer_read_power(struct lull_writer *writer, uint32_t index);
 
 /* Reads the counter again; from seek_ns on. */
@@ -411,18 +411,18 @@ void lull_writer_seek_step(struct lull_writer *writer, uint32_t index);
 /* Returns whether a GPU is in the hands of a thread that is stuck in the driver. */
 bool lull_writer_is_away(const struct lull_writer *writer, uint32_t index);
 
-/* How a GPU does that is away, or not. */
+/* Returns a GPU's health, whether it is away or not. */
 enum lull_writer_health lull_writer_health_of_call(const struct lull_writer *writer, uint32_t index,
                                                    int64_t now_ns);
 
-/* Says of GPUs that are away how they do, and ends their leases. */
+/* Reports the health of GPUs that are away, and ends their leases. */
 void lull_writer_watch_away(struct lull_writer *writer, int64_t now_ns);
 
-/* When a GPU that is away changes its state next; LULL_WRITER_NEVER_NS: it does not. */
+/* Time of the next state change of a GPU that is away; LULL_WRITER_NEVER_NS: it does not. */
 int64_t lull_writer_health_due_ns(const struct lull_writer *writer, uint32_t index);
 
-/* What was set on a GPU may have been undone by others: it is not relied on, and undone here as
- * well. */
+/* Handles settings of a GPU that other programs may have undone: they are not relied on, and are
+ * undone here as well. */
 void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns);
 
 /* Returns whether the keeper has taken this thread for dead and is restoring. */
@@ -431,7 +431,7 @@ bool lull_writer_is_keeper_at_work(const struct lull_writer *writer);
 /* Sends a heartbeat to the keeper, and notices when the keeper has taken this thread for hung. */
 void lull_writer_apply_keeper(struct lull_writer *writer, int64_t now_ns);
 
-/* When the next heartbeat is due, or when to check again whether the keeper is done. */
+/* Time of the next heartbeat, or of the next check whether the keeper is done. */
 int64_t lull_writer_next_heartbeat(const struct lull_writer *writer);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What a GPU draws, by its counter of energy. SPDX-License-Identifier: Apache-2.0
+ * Measures the power of a GPU by its energy counter. SPDX-License-Identifier: Apache-2.0
  */
 #include "base/clock.h"
 #include "device/driver_owner.h"
@@ -19,8 +19,8 @@
 #define LONGEST_SEEK_NS (250 * LULL_NS_PER_MS)
 #define WATCHED_NS (600 * LULL_NS_PER_S)
 
-/* Returns the mean power from the growth of a counter. Where the counter was reset or misread,
- * returns the driver's power instead. */
+/* Returns the mean power from the growth of a counter. If the counter was reset or misread, returns
+ * the driver's power instead. */
 static uint32_t mean_mw(const struct lull_power_range *range, uint64_t grown_mj, int64_t passed_ns,
                         uint32_t driver_mw)
 {

@@ -1,5 +1,5 @@
 /*
- * What the writer puts into the journal before it changes a GPU, and when it is taken out again.
+ * Journal entries that the writer adds before it changes a GPU, and their removal.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "device/writer_internal.h"
@@ -145,7 +145,7 @@ int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_f
                  index, gpu->limit.before_mw / 1000);
         gpu->journal.record.power_limit_mw = gpu->limit.before_mw;
     }
-    /* What was written last may have had no effect, so the limit that was read is noted as well. */
+    /* The last write may have had no effect, so the limit that was read is noted as well. */
     if (gpu->limit.target_mw != 0 && gpu->limit.wanted_mw != 0 &&
         written_mw[0] != gpu->limit.target_mw) {
         written_mw[1] = written_mw[0];

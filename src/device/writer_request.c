@@ -1,6 +1,6 @@
 /*
- * What clients request: requests are taken, clamped to the band, answered where no driver call is
- * needed, and chosen from where one is. SPDX-License-Identifier: Apache-2.0
+ * Clients' requests: they are taken, clamped to the band, answered if no driver call is needed, and
+ * otherwise chosen from. SPDX-License-Identifier: Apache-2.0
  */
 #include "device/writer_internal.h"
 

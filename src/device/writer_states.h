@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* Who may have the GPU changed. */
+/* Holder of the right to change the GPU. */
 enum lull_writer_lease {
     LULL_LEASE_FREE,
     LULL_LEASE_OWN,           /* the writer itself, for a cap */
@@ -22,7 +22,7 @@ enum lull_writer_lease {
     LULL_LEASES,
 };
 
-/* What the journal has of it. */
+/* The GPU's record in the journal. */
 enum lull_writer_record {
     LULL_RECORD_NONE,
     LULL_RECORD_KEPT,     /* can undo what is about to be done, or is needed for a reset */
@@ -30,7 +30,7 @@ enum lull_writer_record {
     LULL_RECORDS,
 };
 
-/* What is known of its clock. */
+/* Known state of the GPU's clock. */
 enum lull_writer_clock {
     LULL_CLOCK_RESET,   /* nothing of Lull's is locked */
     LULL_CLOCK_LOCKED,  /* at clock.applied_mhz */
@@ -39,7 +39,7 @@ enum lull_writer_clock {
     LULL_CLOCKS,
 };
 
-/* Whether the driver can be called for it. */
+/* Availability of the GPU to driver calls. */
 enum lull_writer_presence {
     LULL_PRESENCE_UP,
     LULL_PRESENCE_LOST,     /* the driver does not have it */

@@ -75,7 +75,7 @@ static bool is_restored(const struct lull_writer *writer, uint32_t index, int64_
 
     if (lull_writer_is_away(writer, index))
         return lull_writer_health_of_call(writer, index, now_ns) != LULL_WRITER_UP;
-    /* What is not there is not waited for: its record stays for the next start. */
+    /* Stopping does not wait for a GPU that is not there: its record stays for the next start. */
     if (lull_writer_is_out(writer, index))
         return gpu->states.lease == LULL_LEASE_FREE;
     if (gpu->states.presence == LULL_PRESENCE_LOST)

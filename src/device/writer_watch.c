@@ -1,7 +1,6 @@
 /*
- * What is read back: checks whether a clock follows what was written, and which program has set it
- * between writes.
- * SPDX-License-Identifier: Apache-2.0
+ * Read-back: checks whether a clock follows what was written, and which program has set it between
+ * writes. SPDX-License-Identifier: Apache-2.0
  */
 #include "device/writer_internal.h"
 
