@@ -36,7 +36,7 @@ struct lull_driver {
     uint32_t references;
     bool was_opened; /* and perhaps closed since */
     uint32_t gpu_count;
-    uint32_t loads;         /* how often the node's driver had been reloaded when it was opened */
+    uint32_t loads;         /* number of reloads of the node's driver when it was opened */
     struct lull_node *node; /* also after the last close */
     struct lull_driver_past *past;
     struct lull_driver_gpu gpus[LULL_NODE_MAX_GPUS];

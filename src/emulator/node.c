@@ -27,7 +27,7 @@
 #include "emulator/node_shared.h"
 #include "emulator/noise.h"
 
-/* How often a GPU is searched for contexts of dead processes. */
+/* Interval at which a GPU is searched for contexts of dead processes. */
 #define REAP_PERIOD_NS (50 * LULL_NS_PER_MS)
 /* A process that is killed between changing a GPU and waking the sleepers wakes none of them.
  * Sleepers therefore check again after this time. */

@@ -36,7 +36,7 @@ enum lull_node_setting {
     LULL_NODE_SETTINGS,
 };
 
-enum { LULL_NODE_EVENTS = 16 }; /* how many events each GPU keeps */
+enum { LULL_NODE_EVENTS = 16 }; /* number of events that each GPU keeps */
 
 enum lull_node_event_kind { LULL_NODE_EVENT_XID, LULL_NODE_EVENT_MIG };
 
@@ -45,12 +45,12 @@ struct lull_node_event {
     uint64_t data; /* the number of an XID */
 };
 
-/* What really happened on a GPU since its creation, for tests and reports. */
+/* True history of a GPU since its creation, for tests and reports. */
 struct lull_node_truth {
     int64_t now_ns; /* virtual time */
     double energy_j;
     double power_w;
-    double gain_ratio; /* what its meters show of them */
+    double gain_ratio; /* ratio of the metered values to these */
     double temperature_c;
     double sm_mhz;
     bool is_locked;
@@ -134,7 +134,7 @@ uint32_t lull_node_event_count(struct lull_node *node, uint32_t gpu);
 bool lull_node_next_event(struct lull_node *node, uint32_t gpu, uint32_t *seen,
                           struct lull_node_event *event_out);
 
-/* How often the driver has been reloaded; whether it is loaded at present. */
+/* Number of reloads of the driver; whether it is loaded at present. */
 uint32_t lull_node_driver_loads(const struct lull_node *node);
 bool lull_node_has_driver(const struct lull_node *node);
 

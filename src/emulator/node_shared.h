@@ -1,6 +1,6 @@
 /*
- * What lies in the shared memory of an emulated node; private to node.c and node_fault.c.
- * Threads: any, under the locks named here. SPDX-License-Identifier: Apache-2.0
+ * Contents of the shared memory of an emulated node; private to node.c and node_fault.c. Threads:
+ * any, under the locks named here. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_NODE_SHARED_H
 #define LULL_EMULATOR_NODE_SHARED_H
@@ -37,7 +37,7 @@ struct lull_node_shared {
     int64_t origin_ns;
     uint64_t pid_space; /* the PID namespace of the creator (base/process.h) */
     uint32_t gpu_count;
-    _Atomic uint32_t driver_loads;  /* how often the driver was reloaded */
+    _Atomic uint32_t driver_loads;  /* number of reloads of the driver */
     _Atomic int64_t driver_back_ns; /* virtual time; the driver is away until then */
     pthread_mutex_t driver; /* serialises the set calls of all GPUs, as the real driver does */
     struct lull_node_shared_gpu gpus[];

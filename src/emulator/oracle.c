@@ -52,11 +52,11 @@ struct oracle_run {
     struct oracle_unit *units;
     uint64_t random; /* generator of the durations of driver calls */
     int64_t driver_free_ns;
-    /* What LULL_ORACLE_REAL forecasts, taken from the reference and the ideal run. */
+    /* Forecasts of LULL_ORACLE_REAL, taken from the reference and the ideal run. */
     int64_t compute_ns;
     int64_t transfer_ns;
-    int64_t lead_ns;  /* how long before the section the lowering is requested */
-    int64_t raise_ns; /* how long before its end the raising is requested */
+    int64_t lead_ns;  /* time before the section at which the lowering is requested */
+    int64_t raise_ns; /* time before its end at which the raising is requested */
     /* Measurements of the run; means of one iteration when it has ended. */
     int64_t measured_compute_ns;
     int64_t measured_transfer_ns;

@@ -32,8 +32,8 @@
 struct lull_oracle_play_question {
     const struct lull_play *play; /* finished */
     const struct lull_gpu_model *model;
-    double call_ms;   /* how long every driver call takes; below 0: the model decides both */
-    double settle_ms; /* how long every clock takes to settle */
+    double call_ms;   /* time of every driver call; below 0: the model decides both */
+    double settle_ms; /* time that every clock takes to settle */
     double tolerance_ratio;
     double late_ratio; /* share of the raisings that may be late; 0: one in twenty */
     /* Share of the iterations in which a raising may be late. It

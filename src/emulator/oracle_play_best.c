@@ -97,8 +97,8 @@ static void spread_ranks(struct lull_oracle_play *oracle, bool is_even)
         oracle->starts_ns[rank] = is_even ? oracle->period_ns * rank / oracle->play.rank_count : 0;
 }
 
-/* How many variants try_steps() has to compare: the least gain only matters where GPUs share a
- * driver, and when ranks begin is open only for recorded plays. */
+/* Number of variants that try_steps() has to compare: the least gain only matters if GPUs share a
+ * driver, and the times at which ranks begin vary only for recorded plays. */
 static uint32_t count_tries(const struct lull_oracle_play *oracle, enum lull_oracle_mode mode)
 {
     if (mode != LULL_ORACLE_MODE_REAL || oracle->play.rank_count < 2)
@@ -109,7 +109,7 @@ static uint32_t count_tries(const struct lull_oracle_play *oracle, enum lull_ora
 }
 
 /*
- * Runs with the chosen clocks and keeps the best of several variants. Where GPUs share a driver, a
+ * Runs with the chosen clocks and keeps the best of several variants. If GPUs share a driver, a
  * lowering that gains little time delays the calls of others, so requiring a gain of one call's
  * length is tried beside requiring none; so are the two ways in which ranks may begin.
  */

@@ -1,5 +1,5 @@
 /*
- * The oracle's state, shared by its files and no other process. Calls go down this list only:
+ * The oracle's state, private to its files. Calls go down this list only:
  *   oracle_play_ask.c    the question, and the answers of all levers
  *   oracle_play_joint.c  all levers together
  *   oracle_play_best.c   one lever: the best clocks of gaps
@@ -29,13 +29,13 @@ struct lull_oracle_gap {
     int64_t until_lowered_ns; /* from the end of this gap to its begin */
 };
 
-/* What a gap and the compute after it took, summed over the measured periods. */
+/* Energy and time of a gap and the compute after it, summed over the measured periods. */
 struct lull_oracle_tally {
     double energy_j;
     double time_s;
 };
 
-/* What a rank that waits for no other took at one clock: its time and energy at both ends of the
+/* Run of a rank that waits for no other, at one clock: its time and energy at both ends of the
  * measurement. */
 struct lull_oracle_course {
     uint32_t rank;
@@ -55,7 +55,7 @@ struct lull_oracle_play {
     struct lull_play play;       /* a copy without jitter, which cannot be foreseen */
     struct lull_gpu_model model; /* a copy with the latencies that the question requests */
     uint32_t highest_step;
-    uint32_t top_step; /* what gaps are lowered from and raised to */
+    uint32_t top_step; /* clock that gaps are lowered from and raised to */
     struct lull_oracle_gap *gaps;
     uint32_t gap_count;
     int32_t *

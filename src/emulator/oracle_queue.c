@@ -92,8 +92,9 @@ static void plan_raisings(const struct lull_oracle_queue *queue, uint32_t more, 
     }
 }
 
-/* How much longer the node as a whole stays low if this rank is lowered now: its own time on the
- * low clock less what others lose by being raised earlier. 0: the call would delay a raising. */
+/* Additional time that the node as a whole stays low if this rank is lowered now: its own time on
+ * the low clock less what others lose by being raised earlier. 0: the call would delay a raising.
+ */
 static int64_t gain_ns(const struct lull_oracle_queue *queue, uint32_t rank, int64_t now_ns)
 {
     int64_t without_ns[LULL_PLAY_RANKS];

@@ -35,7 +35,7 @@ struct lull_oracle_queue {
     uint32_t top_step;
     uint32_t below[LULL_PLAY_RANKS]; /* each rank runs this many steps below all requests */
     bool is_shared;      /* false: each rank has a driver of its own, so no call waits */
-    int64_t call_ns;     /* how long a call is planned to last */
+    int64_t call_ns;     /* planned length of a call */
     int64_t min_gain_ns; /* time on the low clock that a lowering must gain, summed over the node */
     uint64_t random;     /* generator of the calls' durations */
     int64_t idle_until_ns; /* nothing happens earlier unless something is planned */

@@ -46,7 +46,7 @@ enum lull_fault_kind {
     LULL_FAULT_LOST_MS,       /* lost_ms: the GPU is lost to every call for this long */
     LULL_FAULT_MIG,           /* mig: the GPU has this many partitions from now on; 0: MIG is off */
     LULL_FAULT_RELOAD_MS, /* reload_ms: the driver is absent for this long and returns with default
-                             settings */
+                           * settings */
     LULL_FAULT_FOREIGN_MHZ, /* foreign_mhz: another program locks the clock at this; 0: unlocks it
                              */
     LULL_FAULT_FOREIGN_LIMIT_W, /* foreign_limit_w: another program sets the power limit to this */
@@ -68,8 +68,8 @@ enum { LULL_FAULT_ALWAYS = -1 };
 
 struct lull_fault {
     double value;
-    int32_t remaining; /* how often it still happens, or LULL_FAULT_ALWAYS */
-    int32_t spared;    /* how many calls succeed before it happens for the first time */
+    int32_t remaining; /* number of times that it still happens, or LULL_FAULT_ALWAYS */
+    int32_t spared;    /* number of calls that succeed before it first happens */
 };
 
 /* One entry of the textual form; gpu -1 means every GPU. */

@@ -1,6 +1,6 @@
 /*
- * How the emulated vendor libraries and a player share a stream: the cudaStream_t that a player
- * hands to the emulated NCCL points to a struct lull_stream.
+ * Stream shared by the emulated vendor libraries and a player: the cudaStream_t that a player hands
+ * to the emulated NCCL points to a struct lull_stream.
  *
  * The player owns the stream and runs its work in order on its GPU thread; the libraries only
  * enqueue. Work whose function is "WriteValue" (the emulated cuStreamWriteValue32) takes no time:

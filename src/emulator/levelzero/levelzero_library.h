@@ -130,7 +130,7 @@ _Static_assert(sizeof(struct zes_freq_now) == 64, "zes_freq_state_t");
 _Static_assert(sizeof(struct zes_power_facts) == 40, "zes_power_properties_t");
 _Static_assert(sizeof(struct zes_limit) == 48, "zes_power_limit_ext_desc_t");
 
-/* What a handle represents. */
+/* Object that a handle represents. */
 enum zes_part {
     ZES_DEVICE,
     ZES_STACK_CLOCK_0,

@@ -1,8 +1,8 @@
 /*
  * The plugin's side of the emulated NCCL: it loads the plugin, keeps its mask and fills in the
- * descriptors as the emulated version of NCCL fills them in for a plugin of the loaded version.
- * Where NCCL's behaviour depends on both versions, the emulation follows it, because a plugin has
- * to live with it.
+ * descriptors as the emulated version of NCCL fills them in for a plugin of the loaded version. If
+ * NCCL's behaviour depends on both versions, the emulation follows it, because a plugin must handle
+ * it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,5 +1,5 @@
 /*
- * How a call reaches the stream. A call is appended to the group of its thread, and its CollApi or
+ * Path of a call to the stream. A call is appended to the group of its thread, and its CollApi or
  * P2pApi event is reported. When the outermost group ends, every work is enqueued, and then the
  * Group, Coll and P2p events are reported. All of this is on the application thread.
  *
@@ -25,7 +25,7 @@ struct pending_init {
 
 /* The group that this thread has open. */
 static _Thread_local struct {
-    int depth; /* how deeply the user's groups are nested */
+    int depth; /* nesting depth of the user's groups */
     struct lull_nccl_work *first;
     struct lull_nccl_work **last;
     struct pending_init *inits;
@@ -117,7 +117,7 @@ static bool loses_mask(enum nccl_function function)
     return function == NCCL_BROADCAST && nccl_version() >= 22900 && nccl_version() < 23100;
 }
 
-/* How many channels, and so blocks, a kernel gets. The sizes are guessed. */
+/* Number of channels, and so of blocks, of a kernel. The sizes are guessed. */
 static uint8_t channels_for(const struct lull_nccl_task *task)
 {
     if (is_point_to_point(task->function))

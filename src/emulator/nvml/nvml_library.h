@@ -1,7 +1,7 @@
 /*
- * What all files of the emulated libnvidia-ml share: the opened node, its handles, the entry check
- * of every function, and macros that declare and define an exported function in one place.
- * Threads: any, as NVML promises. SPDX-License-Identifier: Apache-2.0
+ * Declarations shared by all files of the emulated libnvidia-ml: the opened node, its handles, the
+ * entry check of every function, and macros that declare and define an exported function in one
+ * place. Threads: any, as NVML promises. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_NVML_LIBRARY_H
 #define LULL_EMULATOR_NVML_LIBRARY_H

@@ -141,7 +141,7 @@ NVML_ALIAS(nvmlDeviceGetCurrentClocksThrottleReasons, nvmlDeviceGetCurrentClocks
 NVML_GET_FACT(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, 0x1ff)
 NVML_ALIAS(nvmlDeviceGetSupportedClocksThrottleReasons, nvmlDeviceGetSupportedClocksEventReasons);
 
-/* How long a clock-event reason has held, by the position of its bit. */
+/* Reads the time for which a clock-event reason has held, by the position of its bit. */
 static int read_reason_ns(const struct lull_nvml_gpu *gpu, uint32_t bit, uint64_t *ns_out)
 {
     *ns_out = (uint64_t)lull_node_begin(gpu->node, gpu->index)->reason_ns[bit];

@@ -18,8 +18,8 @@
 enum {
     THERMAL_TICK_MS = 100,
     UTILIZATION_TICK_MS = 200, /* measured on an H200: it changes every 0.2 to 0.3 s */
-    /* How the clock falls without a context, measured on an A100: from 1410 to about 360 MHz at
-     * once, then a step or two every 0.1 to 0.2 s. */
+    /* Fall of the clock without a context, measured on an A100: from 1410 to about 360 MHz at once,
+     * then a step or two every 0.1 to 0.2 s. */
     DECAY_TICK_MS = 150,
     DECAY_JUMP_STEPS = 10,
     DECAY_STEPS = 2,
@@ -27,8 +27,9 @@ enum {
     OVER_LIMIT_MS = 10,
 };
 
-/* When the emergency brake acts, and how far above the limit the clock may peak afterwards. Both
- * are guesses, as are the two durations above: no measurement of this brake is public. */
+/* Power, relative to the limit, at which the emergency brake acts, and to which the clock may peak
+ * afterwards. Both are guesses, as are the two durations above: no measurement of this brake is
+ * public. */
 static const double over_limit_ratio = 1.3;
 static const double peak_limit_ratio = 1.25;
 

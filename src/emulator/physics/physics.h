@@ -113,7 +113,7 @@ struct lull_physics_transfer {
 
 struct lull_physics_context {
     bool is_live;
-    int64_t owner; /* who opened it; only the caller uses it */
+    int64_t owner; /* process that opened it; only the caller uses it */
     uint64_t owner_mark;
     uint64_t next;  /* number of the next work */
     uint32_t count; /* number of works that have not ended */
@@ -141,7 +141,7 @@ struct lull_physics_meter {
     double published_w;
 };
 
-/* What a kernel of one profile does at one clock, kept because most kernels are alike. */
+/* Rates of a kernel of one profile at one clock, cached because most kernels are alike. */
 struct lull_physics_rate {
     double mhz; /* 0: nothing is kept */
     double memory_ratio;
@@ -162,7 +162,7 @@ struct lull_physics {
     int64_t folded_ns; /* the state below is of this time; the next event is at next_ns */
     int64_t next_ns;
 
-    struct lull_clock_setting setting; /* what is in effect */
+    struct lull_clock_setting setting; /* setting in effect */
     struct lull_clock_setting asked;
     struct {
         int64_t effective_ns;
@@ -172,7 +172,7 @@ struct lull_physics {
     double idle_mhz; /* the clock without a context, which decays */
     int64_t decay_ns;
     double cap_mhz;  /* ceiling of the power limiter; thermal_mhz is that of the thermal loop */
-    double peak_mhz; /* how far cap_mhz may rise again after an emergency */
+    double peak_mhz; /* clock to which cap_mhz may rise again after an emergency */
     double thermal_mhz;
     int64_t hw_until_ns;
     int64_t over_ns; /* when power will have been far over the limit for too long */
@@ -185,12 +185,12 @@ struct lull_physics {
     double temperature_c;
     double energy_j;
     uint64_t reasons;
-    int64_t reason_ns[LULL_PHYSICS_REASONS]; /* how long each reason has held */
+    int64_t reason_ns[LULL_PHYSICS_REASONS]; /* time for which each reason has held */
     double plateau_ratio;
     int64_t plateau_ns;
 
     uint64_t work_events; /* number of starts and ends so far; if it is unchanged, nothing has begun
-                             or ended */
+                           * or ended */
     int64_t work_change_ns;        /* when the next of them is due at the present rates */
     struct lull_physics_rate rate; /* of the last compute kernel */
     uint32_t context_count;
@@ -271,7 +271,8 @@ int64_t lull_physics_queue_end_ns(const struct lull_physics *gpu, int context);
 int64_t lull_physics_queue_room_ns(const struct lull_physics *gpu, int context);
 int64_t lull_physics_transfer_share_ns(const struct lull_physics *gpu, int context, double share);
 
-/* When the next work begins or ends at the present rates; LULL_PHYSICS_NEVER: none will. */
+/* Time at which the next work begins or ends at the present rates; LULL_PHYSICS_NEVER: none will.
+ */
 int64_t lull_physics_work_change_ns(const struct lull_physics *gpu);
 
 /* The next time at which a rate may change without a call. */
@@ -307,7 +308,8 @@ double lull_physics_energy_j(const struct lull_physics *gpu);
 double lull_physics_temperature_c(const struct lull_physics *gpu);
 bool lull_physics_is_busy(const struct lull_physics *gpu);
 
-/* What the driver publishes: values of the latest refresh, averaged, with the board's error. */
+/* Values that the driver publishes: those of the latest refresh, averaged, with the board's error.
+ */
 uint32_t lull_physics_published_mhz(const struct lull_physics *gpu);
 uint64_t lull_physics_published_mj(const struct lull_physics *gpu);
 uint32_t lull_physics_published_mw(const struct lull_physics *gpu,

@@ -45,7 +45,7 @@ bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_ph
 bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physics *gpu,
                                int context, uint64_t limit);
 
-/* How many operations there are in all; whether the end of each has been reported. */
+/* Number of operations in all; whether the end of each has been reported. */
 uint64_t lull_play_enqueue_total(const struct lull_play_enqueue *feed);
 bool lull_play_enqueue_is_done(const struct lull_play_enqueue *feed);
 

@@ -57,7 +57,7 @@ struct lull_play_op {
     int32_t depends[LULL_PLAY_DEPENDENCIES];
     uint32_t further_count;
     int32_t further[LULL_PLAY_FURTHER]; /* more indices like these, none of them LULL_PLAY_NONE */
-    double delay_ms;                    /* how long it begins after the last dependency, >= 0 */
+    double delay_ms;                    /* time from the last dependency to its begin, >= 0 */
     double
         duration_ms; /* at the highest clock, > 0; of communication: after all ranks have started */
     double lead_ms;  /* about how far ahead the host enqueues it; 0: the default of the play */
@@ -79,9 +79,10 @@ struct lull_play_op {
     uint32_t channels;     /* number of SMs that drive it, >= 1 */
 
     /* Set by lull_play_finish(). */
-    uint32_t collective; /* where the ranks meet; LULL_PLAY_NO_COLLECTIVE: it waits for no rank */
+    uint32_t collective; /* collective in which the ranks meet; LULL_PLAY_NO_COLLECTIVE: it waits
+                          * for no rank */
     uint32_t ordinal;    /* its place among the rank's operations at that meeting in a period */
-    uint32_t visits;     /* how many operations those are */
+    uint32_t visits;     /* number of those operations */
 };
 
 struct lull_play_communicator {
@@ -111,11 +112,11 @@ struct lull_play {
     uint32_t communicator_count;
     struct lull_play_communicator communicators[LULL_PLAY_COMMUNICATORS];
     /* Set before lull_play_finish(). */
-    double lead_ms;      /* how far the host runs ahead of its GPU, > 0; by default 3 */
+    double lead_ms;      /* time by which the host runs ahead of its GPU, > 0; by default 3 */
     double jitter_ratio; /* spread of each rank's computation over the periods; by default 0 */
     uint64_t seed;       /* seed of that spread */
     bool is_recorded;    /* durations already include the cost of overlap, so it must not be added
-                            again */
+                          * again */
     char product[64];    /* name of the GPU that was recorded; "" unknown */
     struct lull_play_straggler straggler;
     /* Set by lull_play_finish(). */

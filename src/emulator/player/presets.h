@@ -10,7 +10,7 @@
 struct lull_play_preset {
     const char *name;
     const char *what;
-    const char *source; /* where the proportions come from; [guess] marks guesses */
+    const char *source; /* source of the proportions; [guess] marks guesses */
     uint32_t ranks;     /* the number of ranks, unless the caller wants another */
     /* Share of an iteration at the highest clock with a communication kernel on a GPU, mean over
      * the ranks; a kernel that spins counts. */

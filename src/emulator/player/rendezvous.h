@@ -1,6 +1,6 @@
 /*
- * Where the ranks of a play meet: each one leaves its start, and the last one to come learns of
- * all.
+ * Meeting point of the ranks of a play: each one stores its start, and the last one to arrive reads
+ * those of all.
  *
  * The memory may be shared between processes. The rank that comes last has to release the others;
  * none of them continues before, so a place is never used twice at a time and needs no lock.

@@ -3,8 +3,8 @@
  * enqueues ahead of its GPU through the emulated NCCL, as a program does, and one is the GPU's
  * side.
  *
- * Rank i uses GPU i of the node. Where a rank waits for others its kernel spins. All times follow
- * the node's virtual time. If Lull has no emulated NCCL the operations still run, but no probe sees
+ * Rank i uses GPU i of the node. If a rank waits for others its kernel spins. All times follow the
+ * node's virtual time. If Lull has no emulated NCCL the operations still run, but no probe sees
  * them.
  *
  * Threads: the calling process must have a single thread, because it forks.
@@ -28,7 +28,7 @@ struct lull_play_outcome {
     uint64_t iterations_low;  /* number of iterations with at least one of those */
 };
 
-/* How long to play: as many periods as cover this many iterations, or this many seconds at the
+/* Length of a play: as many periods as cover this many iterations, or this many seconds at the
  * highest clock. The other one is 0. */
 struct lull_play_length {
     uint64_t iterations;

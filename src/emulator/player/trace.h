@@ -35,7 +35,7 @@ struct lull_play_trace_options {
     double link_gbs;     /* the most that the link of communication moves */
     uint32_t channels;
     int64_t pause_ns;        /* from the end of one replay to the start of the next, >= 0 */
-    const int64_t *steps_ns; /* where the job's iterations begin, ascending; may be NULL */
+    const int64_t *steps_ns; /* begins of the job's iterations, ascending; may be NULL */
     size_t step_count;
 };
 
