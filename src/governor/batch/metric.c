@@ -39,7 +39,7 @@ static const char *skip_brackets(const char *at)
     return at;
 }
 
-/* How many copies of its last part a repetition makes; 1: this is none. */
+/* Number of copies that a repetition makes of its last part; 1: this is no repetition. */
 static double copies_of(const char *at)
 {
     char *end;

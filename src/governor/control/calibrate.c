@@ -15,7 +15,7 @@
 enum { TARGETS = 4 };
 
 static const int64_t look_ns = 200 * LULL_NS_PER_US;
-static const int64_t answer_ns = 10 * LULL_NS_PER_S; /* how long a driver may take to answer */
+static const int64_t answer_ns = 10 * LULL_NS_PER_S; /* timeout of a driver's answer */
 /* A lowered clock outlives this process by this much at most. */
 static const int64_t validity_ns = 5 * LULL_NS_PER_S;
 /* The command may take this long to make the GPUs busy, and this long to end after SIGTERM. */

@@ -22,7 +22,7 @@ struct lull_calibrate_options {
     bool no_daemon;
     const uint32_t *gpus; /* the GPUs to measure, as devices numbers them */
     uint32_t gpu_count;   /* from 1 to LULL_DEVICE_MAX_GPUS */
-    uint32_t rounds;      /* how often each target is switched to and back: from 1 to
+    uint32_t rounds;      /* number of switches to each target and back: from 1 to
                            * LULL_CALIBRATION_SWITCHES */
     char *const *command; /* keeps the GPUs busy, its output goes to standard error; NULL: none */
     bool (*is_stopped)(void *context); /* called often; true ends the measurement */

@@ -27,9 +27,9 @@ enum {
 /* Switches in one direction, in the order in which they were made. */
 struct lull_calibration_switches {
     uint32_t count;
-    double call_ms[LULL_CALIBRATION_SWITCHES];   /* how long the driver call blocked */
+    double call_ms[LULL_CALIBRATION_SWITCHES];   /* time that the driver call blocked */
     double settle_ms[LULL_CALIBRATION_SWITCHES]; /* from the return of the call until the clock
-                                                    followed; negative: it never did */
+                                                  * followed; negative: it never did */
 };
 
 /* The switches between the reference point and one lower clock. */
@@ -45,7 +45,7 @@ struct lull_calibration_record {
     uint32_t reference_mhz; /* highest SM clock */
     uint32_t target_count;
     struct lull_calibration_target targets[LULL_CALIBRATION_TARGETS]; /* from the highest down */
-    /* When all GPUs are lowered at once: how long it takes until the last driver call has returned.
+    /* If all GPUs are lowered at once: time until the last driver call has returned.
      */
     uint32_t together_gpus; /* number of GPUs; 0: not measured */
     uint32_t together_count;

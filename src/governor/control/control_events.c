@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-/* How many events are copied out of a ring at a time. */
+/* Number of events that are copied out of a ring at a time. */
 enum { EVENTS_AT_ONCE = 256 };
 
 /* Interval of checks for slots whose process may have ended. */

@@ -14,8 +14,8 @@
 #include "base/pci.h"
 #include "base/process.h"
 
-/* How often the driver's lists of processes are read: while a process waits for its GPU that came,
- * or began to communicate, less than soon_ns ago, and otherwise. */
+/* Intervals at which the driver's lists of processes are read: often_ns while a process that came,
+ * or began to communicate, less than soon_ns ago waits for its GPU, else rarely_ns. */
 static const int64_t soon_ns = 10 * LULL_NS_PER_S;
 static const int64_t often_ns = 100 * LULL_NS_PER_MS;
 static const int64_t rarely_ns = 2 * LULL_NS_PER_S;

@@ -75,7 +75,7 @@ struct lull_governed_gpu {
     bool has_list; /* list has been read; it is the main thread's */
     struct lull_device_processes list;
     int64_t section_begin_ns;
-    uint32_t depth; /* how many calls of the rank are nested now */
+    uint32_t depth; /* number of the rank's calls that are nested now */
     /* The members below are NULL unless the rank communicates on the GPU. */
     struct lull_gap_map *gaps;     /* the gaps between its kernels */
     struct lull_track *enqueueing; /* its iterations, by what its host enqueues */
@@ -100,7 +100,7 @@ struct lull_control {
     bool has_phase; /* lull_control_set_phase has set phase */
     enum lull_controller_phase phase;
     atomic_bool stopping;
-    uint32_t bound; /* how many processes have been examined so far */
+    uint32_t bound; /* number of processes examined so far */
     struct lull_control_process processes[LULL_JOB_MAX_PROCESSES];
     bool is_certain;                          /* the driver has no other GPU than the first */
     int64_t listed_ns;                        /* when the driver listed processes last; 0: never */
@@ -130,7 +130,7 @@ enum lull_live_section lull_control_section_of(const struct lull_control *contro
                                                const struct lull_governed_gpu *gpu,
                                                const struct lull_event *event);
 
-/* Meters the host's calls and the program's sections. Where communication runs on the GPU, its gaps
+/* Meters the host's calls and the program's sections. If communication runs on the GPU, its gaps
  * are metered instead (section_decider.c). */
 void lull_control_meter(const struct lull_control *control, struct lull_governed_gpu *gpu,
                         const struct lull_event *event);

@@ -20,7 +20,7 @@ enum {
     LULL_SECTION_METER_PAST = 32, /* changes kept for late readings */
 };
 
-/* Which section it is. */
+/* A metered section. */
 struct lull_metered_section {
     uint32_t kind;      /* enum lull_live_section */
     uint32_t operation; /* enum lull_operation */

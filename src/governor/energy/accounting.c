@@ -267,7 +267,7 @@ void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns)
  * driver hangs. Its energy is then unknown. */
 static const double max_unread_s = 5.0;
 
-/* How long before the end of the pass the readings end, s; 0: not long enough to matter. */
+/* Time from the last reading to the end of the pass, s; 0: too short to matter. */
 static double unread_s(const struct lull_accounting *accounting, const struct metered *metered)
 {
     const int64_t settled_ns = lull_energy_account_settled_ns(&metered->account);

@@ -6,9 +6,8 @@
 
 #include "base/minmax.h"
 
-/* How many closed windows of one process may wait for the
- * readings after their ends, which come within a second: enough for some three thousand windows per
- * second. */
+/* Number of closed windows of one process that may wait for the readings after their ends, which
+ * come within a second: enough for some three thousand windows per second. */
 enum { WAITING = 4096 };
 
 static const char rest_name[] = "other";
@@ -38,7 +37,7 @@ struct process {
     struct energy_windows_window
         *open[LULL_JOB_MAX_WINDOWS];       /* by the remainder of their numbers */
     struct energy_windows_window *waiting; /* the oldest */
-    struct energy_windows_window **last;   /* where the next one is put */
+    struct energy_windows_window **last;   /* place for the next one */
     uint32_t waiting_count;
 };
 

@@ -30,7 +30,7 @@ enum { LULL_WINDOW_METER_MAX_OPEN = 1024 };
 
 struct lull_window_meter; /* opaque */
 
-/* What one device drew in a window. */
+/* Energy of one device in a window. */
 struct lull_window_meter_figure {
     bool is_known;
     struct lull_energy_figure energy; /* valid if is_known */

@@ -69,7 +69,7 @@ void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_o
 struct lull_limits_summary {
     const char *state; /* "held", "profiling", ... */
     bool is_held;
-    double held_w;      /* what was requested; valid with is_held */
+    double held_w;      /* requested limit; valid with is_held */
     double read_w;      /* the highest that a GPU of the job has read back; NAN: none has yet */
     bool is_given;      /* given by the user, so that no search was needed */
     bool is_stored;     /* the profile was there before the run */

@@ -1,8 +1,8 @@
 /*
  * The state of power limits, shared by its files alone. Calls go down this list only:
- *   power_limits.c     what comes next: waiting, warming up, profiling, holding
+ *   power_limits.c     the next step: waiting, warming up, profiling, holding
  *   limit_profiling.c  the time and energy under each limit
- *   limit_requests.c   what is requested from the control
+ *   limit_requests.c   requests to the control
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -17,7 +17,7 @@ enum lull_limits_stage {
     LULL_LIMITS_WAITING, /* the job has no GPUs or does not iterate yet */
     LULL_LIMITS_WARMING, /* the temperature has not settled yet at the present limit */
     LULL_LIMITS_PROFILING,
-    LULL_LIMITS_HELD, /* what was found, or requested, is held */
+    LULL_LIMITS_HELD, /* the limit found, or requested, is held */
     LULL_LIMITS_GIVEN_UP,
 };
 
@@ -55,7 +55,7 @@ struct lull_limits {
     double spent_s;
     struct lull_moments clock_mhz[LULL_LIMIT_SEARCH_POINTS];
     /* The piece under way; edges are boundaries of the first GPU's iterations. */
-    size_t seen;      /* how many boundaries have been looked at */
+    size_t seen;      /* number of boundaries that have been looked at */
     int64_t begin_ns; /* 0: there is no piece */
     bool begin_known; /* the energies at its begin are known */
     int64_t end_ns;   /* 0: it has not ended yet */

@@ -24,8 +24,8 @@ struct lull_peers {
 
 /* ---- number of this node ----------------------------------------------------------------- */
 
-/* How launchers name the node and the number of nodes. With one lull run per node the ranks of the
- * launcher are the nodes. */
+/* Variables with which launchers pass the node's number and the number of nodes. With one lull run
+ * per node the ranks of the launcher are the nodes. */
 static const struct {
     const char *self;
     const char *count;

@@ -43,9 +43,9 @@ struct lull_peers_summary {
     uint32_t nodes;
     uint32_t received;      /* nodes that have ever sent a message, including this one */
     uint32_t agreed;        /* number of sections for which all nodes apply a lowered clock */
-    uint64_t disagreements; /* how often the agreement made this node use a higher clock than its
-                               own choice */
-    uint64_t refused;       /* how many connections did not have the job key */
+    uint64_t disagreements; /* number of times that the agreement made this node use a higher clock
+                             * than its own choice */
+    uint64_t refused;       /* number of connections without the job key */
     const char *state;      /* the state at the end, in words */
 };
 

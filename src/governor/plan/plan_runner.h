@@ -104,7 +104,7 @@ struct lull_plan_runner_times {
     int64_t begin_ns; /* when its first operation began */
     int64_t end_ns;   /* when its last operation ended */
     int64_t next_ns;  /* when the next iteration's first operation began */
-    double computed_ms[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* how long each device computed */
+    double computed_ms[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* time that each device computed */
 };
 
 /* Returns the number of a GPU's copy of the plan: the GPUs of one tensor index execute one copy. */

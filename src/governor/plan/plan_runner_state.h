@@ -45,7 +45,7 @@ struct lull_runner_gpu {
     uint64_t begins_of[ENDS];    /* the number of the iteration that begins_ns is of */
     int64_t begins_ns[ENDS];     /* when its first operation began */
     uint64_t ends_of[ENDS];      /* the number of the iteration that ends_ns is of */
-    uint32_t ends_counted[ENDS]; /* how many operations have ended in it */
+    uint32_t ends_counted[ENDS]; /* number of operations that have ended in it */
     int64_t *ends_ns;            /* when each of them ended: ENDS times op_count */
 };
 

@@ -30,13 +30,13 @@ struct lull_straggler_response {
     struct lull_pipeline_problem problem;
     struct lull_replan *replan;
     struct lull_pipeline_switching switching;
-    uint32_t copy_count; /* how many copies are whole on this node */
+    uint32_t copy_count; /* number of copies that are whole on this node */
     struct response_copy copies[LULL_PLAN_CONTROLLER_MAX_GPUS];
     int32_t detour;     /* number of the detour that holds; -1: none */
     bool is_due;        /* a detour is needed and could not be begun yet */
     bool was_stretched; /* the iteration before this one was */
     bool has_failed;
-    size_t seen;        /* how many recorded iterations have been looked at */
+    size_t seen;        /* number of recorded iterations that have been looked at */
     uint64_t suspected; /* the first of the latest iterations that are odd; 0: none is */
     uint32_t replans;
     double slowest_ms;

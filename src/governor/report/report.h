@@ -48,10 +48,10 @@ struct lull_report {
     const struct lull_straggler_response *response; /* NULL: stragglers were not looked for */
     const struct lull_limits *limits;               /* NULL: power limits were left unchanged */
     const struct lull_run_swing *swing;             /* NULL: nothing was managed */
-    double swing_ratio;                             /* how much wider managed swings may be */
+    double swing_ratio;                             /* permitted increase of managed swings */
     const struct lull_run_frontier *frontier;       /* NULL: nothing was managed */
     struct lull_energy_price price;
-    const char *folder; /* where the report was written; NULL: it was not */
+    const char *folder; /* folder of the written report; NULL: it was not written */
     struct lull_energy_report energy;
 };
 

@@ -18,7 +18,7 @@ struct compared_side {
     double log_w;
 };
 
-/* What both the document and the table show; all zero where there was no such run. */
+/* Parts that both the document and the table show; all zero if there was no such run. */
 struct parts {
     struct lull_run_statistics unmanaged;
     struct lull_run_statistics managed;
@@ -403,7 +403,7 @@ static void print_difference(FILE *out, const struct lull_report *report, const 
         fprintf(out, "  no run-to-run bound: %s\n", reason);
 }
 
-/* What the guard guarantees about accepted clocks, and what it does not. */
+/* Prints what the guard guarantees about accepted clocks, and what it does not. */
 static void print_guard(FILE *out, const struct lull_report *report)
 {
     struct lull_controller_view now;

@@ -24,12 +24,12 @@
 
 enum { EVENTS, LINES, FILES };
 
-/* How long the beginning of a job waits for the files to open. */
+/* Time that the beginning of a job waits for the files to open. */
 static const int64_t open_ns = LULL_NS_PER_S;
 
 struct scalar_file {
     int fd;      /* -1: it is not written any more */
-    off_t whole; /* where its last whole row ends */
+    off_t whole; /* end of its last whole row */
     char path[PATH_MAX];
 };
 

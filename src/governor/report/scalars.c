@@ -10,7 +10,7 @@
 /* An older reading does not describe the present. Energy is read once a second. */
 static const int64_t stale_ns = 3 * LULL_NS_PER_S;
 
-/* What the scalars of one row are made of. */
+/* Sources of the scalars of one row. */
 struct scalar_source {
     struct lull_scalars *scalars;
     const struct lull_control *control;

@@ -16,7 +16,7 @@
 /* The state between two rows, zero-initialised. */
 struct lull_scalars {
     const struct lull_boundaries *from; /* those of the rank that had had most iterations */
-    size_t boundaries;                  /* how many there were */
+    size_t boundaries;                  /* number of boundaries */
 };
 
 /* Lists the scalars of a control's GPUs, in the order of a row's values. scalars_out:

@@ -29,7 +29,7 @@ struct kept {
     bool has_gaps;          /* gaps are lowered... */
     bool has_sections;      /* ...or sections */
     uint32_t sections_mhz;  /* the lowest clock of either */
-    uint64_t section_count; /* how often they were lowered */
+    uint64_t section_count; /* number of times that they were lowered */
 };
 
 static bool verdict_report_is_used(const struct lull_report *report, uint32_t gpu)

@@ -97,15 +97,16 @@ static const struct probe {
     const char
         *variable;     /* the environment variable that loads it; +: added to its present value */
     const char *chain; /* variable that passes the user's own choice to it; NULL: none */
-    const char *otherwise; /* what would be loaded without a choice of the user; NULL: nothing */
+    const char *otherwise; /* library loaded without a choice of the user; NULL: none */
     bool (*is_respected)(
         const char *chosen); /* condition under which it is not loaded; NULL: it is always loaded */
-    const char *loss;        /* what is not observed then, and what to do */
+    const char *loss;        /* consequence for observation if it is not loaded, and the remedy */
     const char *besides;     /* another variable that is set with it; NULL: none */
 } all_probes[] = {
-    /* What a command starts is not known before it runs (make, a Python program, a container's
-     * entry), so these go into every process: without their library nothing in them is called. Each
-     * is put before the present value, and Open MPI's must come before MPICH's (mpi_shim.c). */
+    /* The processes that a command starts are not known before it runs (make, a Python program, a
+     * container's entry), so these go into every process: without their library nothing in them is
+     * called. Each is put before the present value, and Open MPI's must come before MPICH's
+     * (mpi_shim.c). */
     {
         .library = "liblull-gloo.so",
         .is_needed = may_be_preloaded,

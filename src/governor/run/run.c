@@ -20,9 +20,9 @@
 #include "governor/run/run_frontier.h"
 #include "governor/run/run_progress.h"
 
-/* How long a last reading is waited for, within the 2 s after which `lull run` ends. */
+/* Time that stopping waits for a last reading, within the 2 s after which `lull run` ends. */
 enum { STOP_MS = 100 };
-/* How long the table waits for its reader; report.json has the same data. */
+/* Time that the table waits for its reader; report.json has the same data. */
 enum { PRINT_MS = 1000 };
 
 /* A thread that hangs in the driver still uses the devices, and ends with the process. */

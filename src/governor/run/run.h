@@ -16,7 +16,7 @@
 #include "governor/plan/online.h"
 #include "governor/report/energy_price.h"
 
-/* Where progress is shown: see run_progress.h. */
+/* Form in which progress is shown: see run_progress.h. */
 enum lull_run_progress_kind {
     LULL_RUN_PROGRESS_AUTO, /* LINE on a terminal that has one, LOG where standard error is none */
     LULL_RUN_PROGRESS_NONE,
@@ -40,7 +40,7 @@ struct lull_run_options {
     uint32_t plan_count;               /* 0: sections are managed, unless online or limits is set */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
     struct lull_limits_options limits; /* with is_wanted, a power limit is managed, not sections */
-    struct lull_energy_price price;    /* what the report computes energy with */
+    struct lull_energy_price price;    /* prices with which the report computes energy */
     bool has_launcher;    /* another program starts the command, and holds the other end of this: */
     uint32_t launcher_fd; /* see lull_child_adopt(); not with compare */
     const char *report;   /* directory; NULL: none */

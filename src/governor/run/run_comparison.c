@@ -72,8 +72,8 @@ lull_run_comparison_last(const struct lull_run_comparison *comparison, bool is_m
     return NULL;
 }
 
-/* How far the log ratio of two energies may be off in every pair alike: because of the sensors'
- * errors at different levels of power, and of edges synchronous with the work. */
+/* Error of the log ratio of two energies that every pair may share: because of the sensors' errors
+ * at different levels of power, and of edges synchronous with the work. */
 static double shared_log(const struct lull_run_statistics *reference,
                          const struct lull_run_statistics *other)
 {

@@ -19,16 +19,16 @@
 /* Zero-initialised: no actuator, and none is searched. */
 struct lull_run_leases {
     const char *runtime_dir;
-    struct lull_devices *devices;   /* where this process drives them; else NULL */
+    struct lull_devices *devices;   /* the devices if this process drives them; else NULL */
     struct lull_actuator *actuator; /* NULL: the run is not managed now */
     struct lull_actuator *greeting; /* a connection that the daemon has not greeted yet */
     bool is_lost;                   /* leases are to be taken again... */
     bool is_paused;                 /* ...but not before the run is resumed */
     int64_t next_ns;                /* when to try that */
-    int64_t wait_ns;                /* how long after that to try again */
+    int64_t wait_ns;                /* time from that to the next attempt */
 };
 
-/* What a tick has changed. */
+/* Change of the leases in a tick. */
 enum lull_run_leases_change {
     LULL_RUN_LEASES_KEPT, /* nothing */
     LULL_RUN_LEASES_LOST,

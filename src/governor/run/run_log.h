@@ -60,7 +60,7 @@ struct lull_samples {
     size_t capacity;
 };
 
-/* How long it took from the start of a section until the driver call that lowers its clock began.
+/* Times from the start of a section until the driver call that lowers its clock began.
  */
 struct lull_reactions {
     int64_t *items; /* ns */

@@ -43,7 +43,7 @@ double lull_run_iteration_s(const struct lull_run_pass *pass, uint32_t gpu)
                      : lull_ms_from_ns(totals.last_ns - totals.first_ns) * 1e-3 / (double)seen;
 }
 
-/* How many iterations a block of a pair has; while it learns, the controller does not know how much
+/* Number of iterations in a block of a pair; while it learns, the controller does not know how much
  * they scatter, so the configured minimum is used. */
 static uint64_t block_iterations(const struct lull_run_pass *pass, uint32_t gpu)
 {

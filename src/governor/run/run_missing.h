@@ -1,6 +1,6 @@
 /*
- * How much longer a run has to continue until something can be kept. These functions only read a
- * control that is stopped or locked. SPDX-License-Identifier: Apache-2.0
+ * Additional time that a run needs until a lowered clock can be accepted. These functions only read
+ * a control that is stopped or locked. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_RUN_RUN_MISSING_H
 #define LULL_GOVERNOR_RUN_RUN_MISSING_H

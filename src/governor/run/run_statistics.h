@@ -31,11 +31,11 @@ struct lull_run_statistics {
     double energy_j;                 /* of all GPUs of the job over these iterations */
     bool has_uncertainty;            /* of energy_j */
     struct lull_energy_sum measured; /* the pieces of energy_j, which determine its uncertainty */
-    uint32_t measured_gpus;          /* how many GPUs the energy is of */
+    uint32_t measured_gpus;          /* number of GPUs whose energy this is */
     double sampling_ratio;  /* see lull_run_sampling_ratio; 0 for the whole and the descent, for
-                               which no saving is reported */
+                             * which no saving is reported */
     double average_power_w; /* over the same time */
-    double span_s;          /* how long these iterations took */
+    double span_s;          /* length of these iterations */
 };
 
 /*

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* How far a process of the command has got toward joining the job, judged by its loaded libraries.
+/* Progress of a process of the command toward joining the job, judged by its loaded libraries.
  * Later values explain more, and replace earlier ones. */
 enum lull_run_probing {
     LULL_RUN_PROBING_NONE,        /* no process was seen */

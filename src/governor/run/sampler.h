@@ -20,8 +20,8 @@
 struct lull_sampler;
 
 struct lull_sampler_round {
-    uint32_t wanted[LULL_DEVICE_MAX_GPUS]; /* what to read of the Nth GPU, enum lull_reading_field;
-                                            * 0: it is left out */
+    uint32_t wanted[LULL_DEVICE_MAX_GPUS]; /* fields to read of the Nth GPU, enum
+                                            * lull_reading_field; 0: it is left out */
     bool lists;                            /* also list the processes that compute on each GPU */
 };
 

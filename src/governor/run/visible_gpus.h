@@ -20,9 +20,9 @@ struct lull_visible_gpus {
  * Finds the GPUs that a job started from here may see. For NVIDIA CUDA_VISIBLE_DEVICES names them,
  * by number, UUID or its start, and a slice (MIG-) ends the list; for AMD ROCR_VISIBLE_DEVICES, and
  * within it HIP_VISIBLE_DEVICES or else CUDA_VISIBLE_DEVICES; for Intel ZE_AFFINITY_MASK, whole
- * cards. Without these variables the job sees all. Where the GPUs are of several models, their
- * numbers are the driver library's only with CUDA_DEVICE_ORDER=PCI_BUS_ID; otherwise a number
- * narrows nothing. Threads: no thread may change the environment meanwhile.
+ * cards. Without these variables the job sees all. If the GPUs are of several models, their numbers
+ * are the driver library's only with CUDA_DEVICE_ORDER=PCI_BUS_ID; otherwise a number narrows
+ * nothing. Threads: no thread may change the environment meanwhile.
  */
 void lull_visible_gpus(const struct lull_devices *devices, struct lull_visible_gpus *visible_out);
 
