@@ -31,16 +31,16 @@
 #include "device/restore.h"
 
 enum {
-    LOOK_MS =
-        250, /* how often the supervised process's beat is looked at: a stall is found in 5.25 s */
-    CHILD_MS = 10000, /* how long one restoring may take; the read-back has half a second in it */
-    KILL_MS = 100,    /* how long a killed child may take to end */
+    LOOK_MS = 250,    /* interval of checks of the supervised process's heartbeat: a stall is found
+                       * in 5.25 s */
+    CHILD_MS = 10000, /* time limit of one restoring; the read-back has half a second in it */
+    KILL_MS = 100,    /* time limit for a killed child to end */
     RETRY_FIRST_MS = 20, /* pauses between failed restorings double from here */
     RETRY_LAST_MS = 8000,
     GIVE_UP_MS = 60000, /* default: systemd kills what is left after 90 s */
 };
 
-/* What a child reports by its exit status. */
+/* Exit status of a child. */
 enum restore_outcome { DONE, FAILED, BUSY };
 
 struct keeper {
