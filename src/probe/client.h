@@ -17,7 +17,7 @@
 
 enum lull_client_state { LULL_CLIENT_NEW, LULL_CLIENT_JOINING, LULL_CLIENT_ON, LULL_CLIENT_OFF };
 
-/* What each thread keeps; lull_client_thread() gives it. */
+/* State of a thread, returned by lull_client_thread(). */
 struct lull_client_thread {
     uint32_t generation;    /* the client's generation when the rest was written; 0: never */
     uint32_t number;        /* its number in struct lull_event.thread */

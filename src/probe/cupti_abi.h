@@ -24,7 +24,7 @@ enum {
     CUPTI_KIND_KERNEL = 3, /* the kinds of kernel records */
     CUPTI_KIND_CONCURRENT_KERNEL = 10,
     CUPTI_FLUSH_FORCED = 1,
-    CUPTI_OLDEST_VERSION = 10, /* what cuptiGetVersion says in CUDA 9.0, with record version 4 */
+    CUPTI_OLDEST_VERSION = 10, /* result of cuptiGetVersion in CUDA 9.0, with record version 4 */
 };
 
 /* The members that are read. What lies between and after them differs from version to version. */

@@ -41,7 +41,7 @@
 #define FLUSH_EVERY_NS (60 * LULL_NS_PER_MS)
 #define SLACK_NS (20 * LULL_NS_PER_MS)
 
-/* How often the thread looks for contexts: until there is one, and then for others. */
+/* Intervals at which the thread looks for contexts: until there is one, and then for others. */
 #define CONTEXTS_SOON_NS (100 * LULL_NS_PER_MS)
 #define CONTEXTS_LATER_NS (2 * LULL_NS_PER_S)
 

@@ -18,7 +18,7 @@
 
 enum { LULL_NCCL_PAIRS = 16384 /* a power of two */ };
 
-/* What one communicator keeps for the other plugin. */
+/* State that one communicator keeps for the other plugin. */
 struct lull_nccl_chain {
     const struct lull_nccl_profiler *table; /* NULL: there is no other plugin */
     void *context;

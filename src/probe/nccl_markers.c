@@ -82,8 +82,8 @@ struct marker {
  * modulo MARKERS. */
 struct lull_nccl_queue {
     _Atomic uintptr_t key; /* the stream plus one; 0: free */
-    _Atomic uint32_t head; /* where application threads reserve */
-    _Atomic uint32_t tail; /* where the watcher frees */
+    _Atomic uint32_t head; /* position at which application threads reserve */
+    _Atomic uint32_t tail; /* position at which the watcher frees */
     struct marker markers[MARKERS];
 };
 

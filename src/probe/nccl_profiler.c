@@ -29,7 +29,7 @@ struct nccl_profiler_communicator {
     int32_t pid;
     bool may_time_kernels;
     int *mask;              /* NCCL's mask, which all communicators share */
-    _Atomic int asked_mask; /* what this communicator last wrote there */
+    _Atomic int asked_mask; /* value that this communicator last wrote there */
     lull_nccl_logger logger;
     struct lull_nccl_chain chain;
     struct lull_gpu_time gpu_time;

@@ -32,7 +32,7 @@ enum {
     LULL_NCCL_CHANNELS = 64,     /* the most of a communicator */
 };
 
-/* What a handle represents. */
+/* Object that a handle represents. */
 enum lull_nccl_kind {
     LULL_NCCL_KIND_CALL = 1, /* a call or group, which has no ticket */
     LULL_NCCL_KIND_CAPTURED, /* a call that was captured into a graph and has no ticket */
@@ -64,7 +64,7 @@ static inline uint64_t lull_nccl_handle_ticket(const void *handle)
     return (uint64_t)((uintptr_t)handle >> 10);
 }
 
-/* What init reports of a communicator. Unknown members are NULL, 0 or -1. */
+/* Properties of a communicator that init reports. Unknown members are NULL, 0 or -1. */
 struct lull_nccl_identity {
     uint32_t version;
     const struct lull_nccl_profiler *table; /* the table of ours that NCCL uses */

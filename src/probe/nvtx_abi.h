@@ -1,6 +1,6 @@
 /*
- * What an injection library of NVTX 3 must know of the programs that it is loaded into: the first
- * call of a program loads the library that NVTX_INJECTION64_PATH names and calls its
+ * Interface between an injection library of NVTX 3 and the programs that load it: the first call of
+ * a program loads the library that NVTX_INJECTION64_PATH names and calls its
  * InitializeInjectionNvtx2() with a way to its export tables; one of these leads to arrays of
  * pointers to the program's function pointers, by module and by number. Facts of the public headers
  * (nvtx3, Apache-2.0), declared here; only what we use. SPDX-License-Identifier: Apache-2.0

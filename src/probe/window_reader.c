@@ -13,8 +13,8 @@
 /* The time between readings. At this rate a counter that suffers from polling falls short by 2 %.
  */
 static const int64_t reading_period_ns = LULL_NS_PER_S;
-/* How long a reading is waited for: calls take some milliseconds, and the first one loads and
- * initialises the driver's library. */
+/* Timeout of a reading: calls take some milliseconds, and the first one loads and initialises the
+ * driver's library. */
 static const int64_t patience_ns = 100 * LULL_NS_PER_MS;
 static const int64_t first_patience_ns = LULL_NS_PER_S;
 

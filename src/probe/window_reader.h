@@ -8,8 +8,8 @@
  * when a window begins or ends, but once a second at most: counters that are polled often fall
  * short.
  *
- * fork(): a child begins a thread of its own. Where the parent was inside the driver at that
- * moment, the driver's own locks may be held forever in the child, so it reads nothing.
+ * fork(): a child begins a thread of its own. If the parent was inside the driver at that moment,
+ * the driver's own locks may be held forever in the child, so it reads nothing.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
