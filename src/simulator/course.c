@@ -66,7 +66,7 @@ static double course_energy_of(const struct lull_simulation_course *course, uint
     return energy_j;
 }
 
-/* How much longer the periods from..to - 1 take, of the rank that loses most. */
+/* Slowdown of the periods from..to - 1, for the rank that loses most. */
 static double course_slowdown_of(const struct lull_simulation_course *course,
                                  const struct lull_simulation_course *reference, uint64_t from,
                                  uint64_t to)

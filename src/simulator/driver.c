@@ -18,7 +18,7 @@ static const int64_t obedience_ns = INT64_C(60000000);
 
 enum { SETTLING = 8 };
 
-/* What the readings of the clock since the last call have shown. */
+/* Results of reading the clock since the last call. */
 struct observation {
     bool is_running;
     struct lull_switch_outcome outcome; /* its effect_ns: when the call returned */
@@ -256,7 +256,7 @@ static void virtual_driver_sift(struct driver_unit *unit, uint32_t gpu, int64_t 
     }
 }
 
-/* When the request of this GPU may be served; never_ns: it has none. */
+/* Time at which the request of this GPU may be served; never_ns: it has none. */
 static int64_t ready_ns(const struct driver_unit *unit)
 {
     if (!unit->waits)
@@ -308,8 +308,8 @@ static void virtual_driver_begin_call(struct lull_virtual_driver *driver, int64_
     driver->calls++;
 }
 
-/* When an idle driver has to begin a call for this GPU, because one is requested or because a
- * lowering has to be undone. */
+/* Time at which an idle driver has to begin a call for this GPU, because one is requested or
+ * because a lowering has to be undone. */
 static int64_t virtual_driver_due_ns(const struct driver_unit *unit)
 {
     if (unit->waits)

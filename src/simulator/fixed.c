@@ -9,7 +9,7 @@
 enum { COMPARED_PERIODS = 100 };
 static const double limit_step_w = 5.0;
 
-/* How many settings lie below the unrestricted one. */
+/* Number of settings below the unrestricted one. */
 static uint32_t count_settings(const struct lull_gpu_model *model, enum lull_fixed_lever lever)
 {
     if (lever == LULL_FIXED_CLOCK)

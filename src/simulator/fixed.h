@@ -1,5 +1,5 @@
 /*
- * What a user would do without Lull: one clock, or one power limit, for all GPUs and the whole job.
+ * Baseline of a user without Lull: one clock, or one power limit, for all GPUs and the whole job.
  * It is the best that stays within a tolerance, found with full knowledge by bisection: a lower
  * clock or limit is taken never to be quicker.
  *

@@ -28,17 +28,17 @@ struct lull_simulation_options {
     const struct lull_play *play; /* a finished play */
     const struct lull_gpu_model *model;
     uint64_t periods;  /* number of periods of the play, > 0 */
-    uint64_t measured; /* how many of each rank's last periods count, 1..periods */
+    uint64_t measured; /* number of each rank's last periods that count, 1..periods */
     uint64_t swings;   /* in how many of them swings of power are read; 0: in all measured ones */
     bool managed;      /* false: the highest clock holds throughout */
     bool exposure;     /* compute kernels are recorded, as in a CUPTI window */
     struct lull_controller_config control;
-    int64_t look_ns; /* how often a clock is read back (driver.h); 0: the driver reports it */
+    int64_t look_ns; /* interval of reading a clock back (driver.h); 0: the driver reports it */
     uint64_t seed;   /* of the driver's latencies; control.seed is that of the trials */
     uint32_t nodes;  /* that share the ranks, in their order; 0 represents 1, and a number above the
                       * ranks or LULL_SIMULATION_NODES counts  as that limit. With several nodes the
                       * results of decisions  are those of the first */
-    int64_t way_ns;  /* how long a message from one node to another takes on average... */
+    int64_t way_ns;  /* mean time of a message from one node to another... */
     uint32_t lost_every;  /* ...and one in this many is lost; 0: none is */
     uint32_t steps_below; /* of an unmanaged run: the highest clock is this many steps lower */
     double limit_w;       /* power limit of all GPUs; 0: the model's own */
@@ -57,17 +57,17 @@ struct lull_simulation_outcome {
     double late_ratio; /* share of iterations in which a compute kernel began on a lowered clock */
     uint64_t calls;    /* number of driver calls in the whole run */
     uint64_t settled_in; /* first period, from 1, after the end of the search that could change the
-                            accepted clocks; 0: the search has not ended */
+                          * accepted clocks; 0: the search has not ended */
     double unevenness_ratio; /* of rank 0's periods: see lull_controller_unevenness */
     bool keeps;              /* something is lowered and proven at the end */
     double steady_mhz;       /* the accepted clock of whole iterations; the highest clock if none is
-                                accepted */
+                              * accepted */
     double below_ratio;      /* share of the iterations that run one clock below that one */
     double point_mhz; /* the lowest clock of all sections; steady_mhz if no section is lowered */
     struct lull_swing swing;        /* of the GPUs' power together, in pieces of a second */
     struct lull_swing_cut given_up; /* for its swings, at the end */
-    uint32_t switched;    /* how many sections of the first GPU are switched in each pass */
-    uint64_t kept_others; /* what represents their points (struct lull_controller_view) */
+    uint32_t switched;    /* number of the first GPU's sections that are switched in each pass */
+    uint64_t kept_others; /* identifies their points (struct lull_controller_view) */
 };
 
 /* Simulates the node. Errors: -EINVAL; -EDEADLK: the ranks of the play deadlock; -ENOMEM. */

@@ -13,7 +13,7 @@ enum {
     ROUNDING_NS = 1000,
 };
 
-/* What operations of one meeting have in common. */
+/* Key that the operations of one collective or transfer share. */
 struct collective_key {
     uint32_t step;
     uint32_t kind; /* that of the sender, where there are two */

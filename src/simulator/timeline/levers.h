@@ -1,6 +1,6 @@
 /*
- * What could be saved on a recorded job of operations, lever by lever, each at no slowdown and at
- * the tolerance:
+ * Possible savings on a recorded job of operations, lever by lever, each at no slowdown and at the
+ * tolerance:
  *
  * gaps: a low clock while a rank computes nothing within its step, switched with perfect foresight
  * by a driver that needs one latency in each gap. steady: one clock of all ranks for their forwards
@@ -46,7 +46,7 @@ enum lull_timeline_lever_kind {
 struct lull_timeline_lever {
     enum lull_timeline_lever_kind kind;
     double latency_ms;      /* of gaps; else 0 */
-    double tolerance_ratio; /* what it may cost */
+    double tolerance_ratio; /* permitted slowdown */
     double saving_ratio;
     double slowdown_ratio;
 };
@@ -67,7 +67,7 @@ struct lull_timeline_answer {
     double replay_ratio;       /* the time of the replay over the recorded one; near 1 if the
                                 * dependencies are modelled correctly */
     double compute_ratio;      /* share of the recorded time in which ranks compute */
-    double frontier_gap_ratio; /* how far the more expensive plan of operations is above its bound;
+    double frontier_gap_ratio; /* distance of the more expensive plan of operations from its bound;
                                 * NaN: there is none */
     double driver_ms;
 };

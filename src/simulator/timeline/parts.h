@@ -1,8 +1,8 @@
 /*
  * Parts of a recorded job's steps that can be planned apart. What waits for no chosen operation is
  * a step's head, and what no chosen operation waits for is its tail; both take the same time
- * whatever clocks are chosen. Between them a step falls into parts that do not meet: usually one
- * for each data parallel copy, since copies meet in the collectives at the begin and the end.
+ * whatever clocks are chosen. Between them a step falls into parts that do not meet: one for each
+ * data parallel copy, if copies meet only in the collectives at the begin and the end.
  *
  * Exact: a step takes T if and only if all of its parts, with their heads and tails, take at most
  * T. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
