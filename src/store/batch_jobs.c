@@ -100,7 +100,7 @@ static int next_record(struct lull_batch_jobs *jobs, const char *name, int64_t *
     return result < 0 ? result : 0;
 }
 
-/* Ends a run within the caller's transaction. Where progress is null, what was known stays. */
+/* Ends a run within the caller's transaction. If progress is null, what was known stays. */
 static int batch_store_end_run(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
                                enum lull_batch_event event,
                                const struct lull_batch_progress *progress, struct lull_error *err)

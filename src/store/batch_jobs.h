@@ -30,7 +30,7 @@ struct lull_batch_owner {
     int64_t start; /* clock ticks after the boot */
 };
 
-/* What a job is, fixed by its first run. */
+/* Definition of a job, fixed by its first run. */
 struct lull_batch_job {
     char name[LULL_BATCH_JOB_NAME_BYTES];
     uint32_t sizes[LULL_BATCH_SIZES]; /* strictly ascending */
@@ -43,7 +43,7 @@ struct lull_batch_job {
     int64_t created_s; /* since 1970, UTC */
 };
 
-/* What is recorded of one run. */
+/* Record of one run. */
 struct lull_batch_entry {
     struct lull_batch_record submitted;
     bool is_exploring;
@@ -82,7 +82,7 @@ int lull_batch_jobs_submit(struct lull_batch_jobs *jobs, const struct lull_batch
                            uint64_t retry_of, struct lull_batch_ticket *ticket_out,
                            struct lull_error *err);
 
-/* What is known of how far a run has come. */
+/* Known progress of a run. */
 struct lull_batch_progress {
     double energy_j; /* NAN: not known */
     double time_s;

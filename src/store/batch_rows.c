@@ -16,8 +16,8 @@
 enum { SILENCE_S = 60 };
 
 /*
- * Whether an owner still lives. /proc decides for an owner in the same place as self. Another one
- * counts as dead if it has reported nothing for SILENCE_S or more.
+ * Returns whether an owner still lives. /proc decides for an owner in the same place as self.
+ * Another one counts as dead if it has reported nothing for SILENCE_S or more.
  */
 static bool batch_rows_is_alive(const struct lull_batch_owner *owner,
                                 const struct lull_batch_owner *self, int64_t silence_s)

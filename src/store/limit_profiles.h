@@ -18,10 +18,10 @@ enum { LULL_LIMIT_PROGRAM_BYTES = 256 };
 struct lull_limit_profile {
     char program[LULL_LIMIT_PROGRAM_BYTES]; /* as lull_limit_program says */
     char gpu_name[96];
-    uint32_t gpu_count;                                           /* of the job, all nodes */
-    int64_t measured_s;                                           /* since 1970, UTC */
-    char host[65];                                                /* where it was measured */
-    uint32_t count;                                               /* 1..LULL_LIMIT_SEARCH_POINTS */
+    uint32_t gpu_count; /* of the job, all nodes */
+    int64_t measured_s; /* since 1970, UTC */
+    char host[65];      /* host on which it was measured */
+    uint32_t count;     /* 1..LULL_LIMIT_SEARCH_POINTS */
     struct lull_limit_measure measures[LULL_LIMIT_SEARCH_POINTS]; /* the reference first */
     struct lull_job_selector selector; /* of the last choice; its price goes with the profile */
     uint32_t chosen;                   /* index */

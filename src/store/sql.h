@@ -46,7 +46,7 @@ typedef int (*lull_sql_each)(void *context, const struct lull_sql_row *row);
 
 struct lull_sql; /* an open database */
 
-/* What a kind of database can do. The texts of all errors name the database. */
+/* Operations of a kind of database. The texts of all errors name the database. */
 struct lull_sql_kind {
     /* Runs one statement; each may be null. */
     int (*run)(struct lull_sql *sql, const char *statement, const struct lull_sql_values *values,

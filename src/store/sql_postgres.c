@@ -245,7 +245,7 @@ static struct pg_connection *sql_postgres_connect_to(const struct library *libra
     return library->connect(keywords, values, 1);
 }
 
-/* What is learnt on an emulated node stands apart here as well, in a schema of its own. */
+/* Data learnt on an emulated node is kept apart here as well, in a schema of its own. */
 static int choose_schema(struct postgres *postgres, struct lull_error *err)
 {
     if (!lull_file_is_node_emulated())

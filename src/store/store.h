@@ -18,7 +18,7 @@
 struct lull_store_schema {
     const char *name;              /* of the file, without .db; of the row of its version */
     const char *const *migrations; /* SQL that leads from version i to i + 1 */
-    int version;                   /* how many there are: what this program reads and writes */
+    int version; /* number of migrations: the version that this program reads and writes */
 };
 
 struct lull_store;
