@@ -1,5 +1,5 @@
 /*
- * How a recorded rank used its GPU's time: exposure, gaps, iterations, communication sections.
+ * Use of a GPU's time by a recorded rank: exposure, gaps, iterations, communication sections.
  *
  * Iterations are those the program's profiler marked; without marks, the repeating sequence of
  * communication kernels (core/section/iteration.h), unless that may be the layers of a model: one
@@ -26,7 +26,7 @@ enum {
     LULL_ANALYSIS_SECTIONS = 1000, /* reported sections; further ones are only counted */
 };
 
-/* What fills most of one column of the timeline. */
+/* Activity that fills most of one column of the timeline. */
 enum lull_activity { LULL_ACTIVITY_IDLE, LULL_ACTIVITY_COMMUNICATION, LULL_ACTIVITY_COMPUTE };
 
 struct lull_analysis_section {

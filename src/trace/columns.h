@@ -53,7 +53,7 @@ struct lull_columns {
     size_t line_of[LULL_COLUMNS_FIELDS];               /* the line of each cell, from 1 */
 };
 
-/* How a reader reads a table. Its functions return 0 or a negative code. */
+/* Description of a table by its reader. Its functions return 0 or a negative code. */
 struct lull_table {
     const struct lull_column *known;
     uint64_t needed;    /* bit i: the table must have a column for field i */
@@ -114,7 +114,7 @@ enum { LULL_COLUMNS_UNIT = 8 };
 int lull_columns_quantity(const struct lull_columns *columns, uint32_t field, double *value_out,
                           char unit_out[LULL_COLUMNS_UNIT]);
 
-/* Which decimal numbers a column may have. */
+/* Decimal numbers that a column may have. */
 struct lull_columns_range {
     int shift;        /* a number is read times 10^shift */
     int64_t min, max; /* of that */

@@ -26,7 +26,7 @@ void lull_contents_add(struct lull_contents *contents, const char *phase, const 
             *at = '?';
 }
 
-/* What the PyTorch profiler records of the host. */
+/* Returns whether a file has records of the host from the PyTorch profiler. */
 static bool is_of_pytorch(const struct lull_contents *contents)
 {
     return has_category(contents, "cpu_op") || has_category(contents, "user_annotation") ||

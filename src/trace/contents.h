@@ -16,7 +16,7 @@ enum { LULL_CONTENTS_CATEGORIES = 6, LULL_CONTENTS_CATEGORY_BYTES = 24 };
 struct lull_contents {
     bool has_list;        /* of events, even if it is empty */
     bool has_graph;       /* "nodes": an execution trace */
-    bool has_rocprofiler; /* what rocprofv3 writes as JSON */
+    bool has_rocprofiler; /* JSON output of rocprofv3 */
     uint64_t pairs;       /* events of phase B, E, b or e */
     uint32_t category_count;
     char categories[LULL_CONTENTS_CATEGORIES][LULL_CONTENTS_CATEGORY_BYTES]; /* the first ones */

@@ -41,7 +41,7 @@ struct edge_line {
     size_t row;
 };
 
-/* Where an operation is found by its number. */
+/* Index entry that maps an operation's number to its index. */
 struct op_entry {
     int64_t id;
     uint32_t index;

@@ -313,7 +313,7 @@ static inline bool holds_byte(uint64_t bytes, uint64_t pattern)
     return ((zero_where_equal - ones) & ~zero_where_equal & (ones << 7)) != 0;
 }
 
-/* Where a string ends or an escape begins; else the end of the buffer. */
+/* Returns the place at which the string ends or an escape begins, else the end of the buffer. */
 static inline const char *find_special(const char *at, const char *end)
 {
     const uint64_t quotes = UINT64_C(0x2222222222222222);

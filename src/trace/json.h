@@ -66,7 +66,7 @@ int lull_json_skip(struct lull_json *json, struct lull_error *err);
 /* Reads on to the end of the innermost open object or array. Returns a negative code or 0. */
 int lull_json_leave(struct lull_json *json, struct lull_error *err);
 
-/* What went wrong when a function has returned an error. */
+/* Kind of failure when a function has returned an error. */
 enum lull_json_fault {
     LULL_JSON_SOUND,     /* nothing, or reading the text failed */
     LULL_JSON_MALFORMED, /* the text is not JSON here */
@@ -87,7 +87,7 @@ enum lull_json_fault lull_json_fault(const struct lull_json *json);
 int lull_json_resume(struct lull_json *json, uint32_t depth, int64_t from, const char *const *keys,
                      const char *const *strangers, uint32_t *strangers_out, struct lull_error *err);
 
-/* How many objects and arrays are open. */
+/* Number of open objects and arrays. */
 uint32_t lull_json_depth(const struct lull_json *json);
 
 /* Bytes of text read so far. */

@@ -108,7 +108,7 @@ static int json_fields_store(const struct lull_json_reader *reader,
 
 /* ---- fields ---- */
 
-/* What a value of each kind begins with. */
+/* First token of a value of each kind. */
 static const struct {
     enum lull_json_token token;
     const char *refusal; /* of others */

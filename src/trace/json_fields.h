@@ -15,7 +15,7 @@
 #include "trace/json.h"
 #include "trace/source.h"
 
-/* What could not be read of an array of events. */
+/* Parts of an array of events that could not be read. */
 struct lull_json_loss {
     uint64_t events;    /* left out, because their text is not JSON */
     uint32_t strangers; /* keys that do not belong among events, in the text that was left out */

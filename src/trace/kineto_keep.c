@@ -101,7 +101,7 @@ static int64_t number_in(const char *text)
     return lull_text_parse_int(text + at, 0, INT64_MAX, &number) == 0 ? number : LULL_TRACE_UNKNOWN;
 }
 
-/* Where ranks were merged, their pids are texts that begin alike: "[TP00] 900". 0: a number alone.
+/* If ranks were merged, their pids are texts that begin alike: "[TP00] 900". 0: a number alone.
  */
 static int kineto_keep_find_label(struct lull_kineto_reading *reading, uint32_t *label_out)
 {

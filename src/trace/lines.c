@@ -16,7 +16,7 @@ struct lull_lines {
     size_t capacity;
     size_t begin;
     size_t end;
-    size_t text; /* where the text that was handed out last begins in the buffer */
+    size_t text; /* begin in the buffer of the text that was handed out last */
     size_t number;
     bool is_over; /* nothing follows end */
 };

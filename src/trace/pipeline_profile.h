@@ -29,7 +29,7 @@
 #include "base/error.h"
 #include "core/pipeline/model/profile.h"
 
-/* What was skipped or merged. */
+/* Skipped and merged rows. */
 struct lull_pipeline_profile_notes {
     size_t blank_rows;     /* left out: a clock, time or energy is missing */
     size_t other_rows;     /* left out: another instruction of DeepSpeed */

@@ -61,7 +61,7 @@ struct class_fields {
     size_t point_count;
 };
 
-/* What every function in the tables gets as its context. */
+/* Context of every function in the tables. */
 struct plan_reading {
     struct plan_text *text;
     struct class_fields entry; /* being read */

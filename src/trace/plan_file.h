@@ -30,9 +30,9 @@ struct lull_plan_file {
     int64_t
         parts; /* stages of the pipeline that share a measured one (core/pipeline/model/fit.h) */
     int64_t deadline_ns; /* the deadline for which it was planned */
-    int64_t period_ns;   /* how long the iteration takes, waiting for others included */
+    int64_t period_ns;   /* length of the iteration, waiting for others included */
 
-    /* What the plan claims. */
+    /* Claims of the plan. */
     int64_t time_ns; /* makespan, in the worst case for switching */
     double energy_j; /* of an iteration of period_ns */
     double bound_j;  /* lower bound on the energy of any plan of this makespan */

@@ -1,5 +1,5 @@
 /*
- * Logs of what GPUs draw, plain or gzip, as tools write them:
+ * Logs of GPU power, plain or gzip, as tools write them:
  *
  *   tables     (columns.h) with a time and, per row or per column, power or an energy counter:
  *              nvidia-smi --query-gpu --format=csv, with units or without, Zeus's PowerMonitor
@@ -13,9 +13,9 @@
  * is in W, an energy counter in mJ as NVML has it. Times are dates, seconds since any instant or
  * times of day; without a zone they are UTC.
  *
- * What cannot be read is counted and dropped: words for missing values, broken rows, and readings
- * that a board cannot have: a power of 0 or below, or above one and a half times its limit, which
- * is the row's own (power.limit), or that of its model's name, or 1800 W.
+ * Unusable values are counted and dropped: words for missing values, broken rows, and readings that
+ * a board cannot have: a power of 0 or below, or above one and a half times its limit, which is the
+ * row's own (power.limit), or that of its model's name, or 1800 W.
  *
  * One thread at a time; a log belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,6 +1,6 @@
 /*
- * What the readers of power logs share: the log while it is read.
- * Private to power_log*.c. Threads: one at a time. SPDX-License-Identifier: Apache-2.0
+ * Declarations shared by the readers of power logs: the log while it is read. Private to
+ * power_log*.c. Threads: one at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_POWER_LOG_READING_H
 #define LULL_TRACE_POWER_LOG_READING_H

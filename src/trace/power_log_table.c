@@ -293,7 +293,7 @@ struct table_reading {
     struct meaning meanings[LULL_COLUMNS_FIELDS]; /* of the fields */
     uint32_t count;                               /* of known */
     uint32_t wide;
-    char *names;                         /* what known refers to */
+    char *names;                         /* names that known refers to */
     bool has_units[LULL_COLUMNS_FIELDS]; /* cells of the field have had a unit */
     int64_t day_ns;
     int64_t last_ns;

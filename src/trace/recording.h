@@ -28,7 +28,7 @@ struct lull_recorded_kind {
 
 /* Readings over time, joined by straight lines. */
 struct lull_recorded_integral {
-    int64_t known_ns; /* how long it is known */
+    int64_t known_ns; /* time for which it is known */
     double value_s;   /* the integral over that time: of watts, joules */
     int64_t last_ns;  /* the last reading; -1: there was none */
     double last;

@@ -16,7 +16,7 @@ struct lull_source {
     int64_t text_bytes; /* that zlib has given so far */
     const char *path;   /* borrowed from who opened it */
     size_t head_size;
-    size_t head_at; /* what lies ahead of it has been read */
+    size_t head_at; /* the part ahead of it has been read */
     char head[LULL_SOURCE_HEAD];
 };
 
@@ -97,7 +97,7 @@ static ssize_t inflate_more(struct lull_source *source, char *buffer, size_t siz
 
     if (got <= 0)
         return source_fail(source, err);
-    source->text_bytes += got; /* what was read before a failure comes first */
+    source->text_bytes += got; /* text read before a failure is returned first */
     return got;
 }
 

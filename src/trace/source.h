@@ -37,10 +37,10 @@ ssize_t lull_source_peek(struct lull_source *source, const char **head_out, stru
 ssize_t lull_source_read(struct lull_source *source, char *buffer, size_t size,
                          struct lull_error *err);
 
-/* How many bytes of text have been read. */
+/* Number of bytes of text read so far. */
 int64_t lull_source_offset(const struct lull_source *source);
 
-/* How much of the file has been read, 0..1; negative where its size is not known (a pipe). */
+/* Share of the file that has been read, 0..1; negative if its size is not known (a pipe). */
 double lull_source_done_ratio(const struct lull_source *source);
 
 #endif

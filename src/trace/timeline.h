@@ -19,7 +19,7 @@
 
 #include "trace/trace.h"
 
-/* Which thread of its rank ran an operation. */
+/* Thread of its rank that ran an operation. */
 enum lull_timeline_stream {
     LULL_STREAM_COMPUTE,
     LULL_STREAM_PIPELINE, /* sends and receives */
@@ -117,7 +117,7 @@ int lull_timeline_finish(struct lull_timeline_reading *reading, uint64_t events,
 /* Null is allowed. */
 void lull_timeline_destroy(struct lull_operation_timeline *timeline);
 
-/* What a kind is called where sends and receives are one: "forward-pp-comm". Static. */
+/* Name of a kind, with sends and receives as one: "forward-pp-comm". Static. */
 const char *lull_timeline_operation(enum lull_timeline_kind kind);
 
 enum lull_timeline_scope lull_timeline_scope(enum lull_timeline_kind kind);

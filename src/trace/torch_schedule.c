@@ -341,7 +341,7 @@ static int torch_schedule_take_compute(struct torch_check *check, const struct t
 
 /* The transfers of a table. */
 static const struct transfer {
-    enum torch_done done;   /* what the action does */
+    enum torch_done done;   /* effect of the action */
     enum torch_done needed; /* the action that must come before it; 0: none */
     enum torch_done other;  /* the action at the other end */
     bool is_to_next;        /* the other end is the next stage; else the one before */
@@ -409,7 +409,7 @@ static void torch_schedule_survey(struct torch_check *check)
     }
 }
 
-/* What is needed before an action is checked while the rows are walked through, the other ends of
+/* Checks the prerequisites of an action while the rows are walked through, but the other ends of
  * transfers only once all rows are known. */
 static int check_cells(struct torch_check *check)
 {
@@ -433,9 +433,9 @@ static int check_cells(struct torch_check *check)
 }
 
 /*
- * Where the table has sends and receives, every transfer between ranks needs both, a send after
- * what it sends and a receive before what needs it, each on its stage's rank; REDUCE_GRAD comes
- * after the stage's last backward. For a table whose computing actions are complete.
+ * If the table has sends and receives, every transfer between ranks needs both, a send after what
+ * it sends and a receive before what needs it, each on its stage's rank; REDUCE_GRAD comes after
+ * the stage's last backward. For a table whose computing actions are complete.
  */
 static int check_transfers(const struct torch_table *table, struct lull_error *err)
 {

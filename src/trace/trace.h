@@ -72,7 +72,7 @@ struct lull_trace_gpu {
     char name[64]; /* product; "" unknown */
 };
 
-/* What was left out of a trace because it is unreadable or impossible. */
+/* Events left out of a trace because they are unreadable or impossible. */
 struct lull_trace_loss {
     uint64_t events;        /* their text is not JSON */
     bool has_no_end;        /* the text ends behind an event, not behind the list of them */
@@ -112,7 +112,7 @@ struct lull_trace {
     char gpu[64];    /* product name of the first GPU; "" unknown */
     uint64_t events; /* of any kind */
     struct lull_trace_loss loss;
-    char contents[160]; /* what the file contains instead of kernels; "": it has kernels */
+    char contents[160]; /* content of the file instead of kernels; "": it has kernels */
     int64_t text_bytes;
 };
 
