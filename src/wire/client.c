@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 
-/* How long to wait for the greeting, and for room in the queue of a daemon that accepts no
+/* Timeout of waiting for the greeting, and for room in the queue of a daemon that accepts no
  * connections. */
 enum { GREETING_MS = 2000 };
 
@@ -36,8 +36,8 @@ static const char *client_advice(int result)
            "(lull run --no-daemon)";
 }
 
-/* Connects. Where no process accepts, it waits for GREETING_MS, or with SOCK_NONBLOCK in flags not
- * at all. */
+/* Connects. If no process accepts, it waits for GREETING_MS, or with SOCK_NONBLOCK in flags not at
+ * all. */
 static int client_connect_to(const char *runtime_dir, const char *name, int flags,
                              struct lull_error *err)
 {

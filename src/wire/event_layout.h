@@ -67,7 +67,7 @@ struct lull_event_record {
 };
 
 struct lull_event_slot {
-    /* What producers write. */
+    /* Written by producers. */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t lost;
     _Atomic uint32_t communicators;

@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "wire/event_layout.h"
 
-enum { PREFETCH = 4 }; /* how many records ahead of a push */
+enum { PREFETCH = 4 }; /* number of records prefetched ahead of a push */
 
 /* ---- sleeping until there are events, and being woken for them ---------------------------- */
 
@@ -126,9 +126,9 @@ static int reload_head(const struct lull_event_slot *slot, uint64_t *position)
 }
 
 /*
- * What the host enqueues runs later, and nothing is decided on it at once: it waits for the next
- * event that does matter, for the reader's own timer, or until the ring fills. Waking the reader
- * takes ten times as long as a push.
+ * Work that the host enqueues runs later, and no decision depends on it at once: its event waits
+ * for the next event that does matter, for the reader's own timer, or until the ring fills. Waking
+ * the reader takes ten times as long as a push.
  */
 static int is_worth_waking_for(const struct lull_event *event, uint64_t position)
 {
