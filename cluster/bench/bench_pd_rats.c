@@ -63,8 +63,8 @@ static void print(const char *name, double load_ratio, const struct tally *tally
     fflush(stdout);
 }
 
-/* How many seeds of a family are drawn at each load: one instance of the large family takes long.
- */
+/* Returns the number of seeds of a family to draw at each load. One instance of the large family
+ * takes long. */
 static uint64_t count_seeds(int family, uint64_t seeds)
 {
     if (family == ONLINE_PLAIN)

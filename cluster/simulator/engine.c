@@ -7,8 +7,8 @@
 #include "cluster/core/power/node_power.h"
 #include "cluster/simulator/engine_state.h"
 
-/* How many times in a row a policy may request a wake-up and decide nothing when no event is
- * pending, and after how many instants progress is reported. */
+/* Limit of wake-ups in a row that a policy may request without a decision while no event is
+ * pending, and number of instants between reports of progress. */
 enum { MAX_IDLE_WAKES = 1 << 20, REPORT_EVERY = 64 };
 
 /* ---- decisions ---------------------------------------------------------------------------- */
@@ -135,7 +135,8 @@ static int64_t engine_next_ns(const struct lull_cluster_run *run)
     return next_ns;
 }
 
-/* When the policy requests to be called, but later than now, so that time advances. */
+/* Returns the time at which the policy requests to be called, but later than now, so that time
+ * advances. */
 static int64_t engine_wake_ns(struct lull_cluster_run *run, int64_t now_ns)
 {
     const int64_t wake_ns = lull_cluster_decider_wake_ns(lull_engine_decider(run), now_ns);

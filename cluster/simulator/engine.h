@@ -36,7 +36,7 @@ struct lull_cluster_outcome {
     uint32_t preemptions;
     uint32_t failures; /* of nodes that it ran on */
     int64_t lost_ns;   /* work since the last checkpoint that was lost in all failures */
-    int64_t shared_ns; /* how much longer it ran because it shared links and the storage */
+    int64_t shared_ns; /* additional run time due to shared links and storage */
     uint32_t share_count;
     const struct lull_cluster_share *shares; /* the last time; in the order of choice */
     const char *reason;                      /* static; NULL: none */
@@ -61,7 +61,7 @@ struct lull_cluster_conditions {
 bool lull_cluster_may_pause(const struct lull_cluster_job *job,
                             const struct lull_cluster_conditions *conditions);
 
-/* What happened to nodes. */
+/* Counts of events of nodes. */
 struct lull_cluster_node_counts {
     uint64_t turn_ons;
     uint64_t turn_offs;

@@ -46,7 +46,8 @@ static double left_after(const struct lull_cluster_run *run, uint32_t job, int64
                 life->left_ratio);
 }
 
-/* When the job last saved its progress since it got its GPUs; when it got them if it never did. */
+/* Returns the time of the job's last checkpoint since it got its GPUs; if there is none, the time
+ * at which it got them. */
 static int64_t last_checkpoint_ns(const struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     const int64_t every_ns = run->jobs->all[job].checkpoint_ns;

@@ -15,17 +15,17 @@ enum lull_engine_progress {
     LULL_ENGINE_GONE
 };
 
-/* What a job is doing. */
+/* State of a job. */
 struct lull_engine_life {
     enum lull_engine_progress progress;
     int64_t begun_ns; /* running: when it got its GPUs this time */
     int64_t since_ns; /* running: its energy and its work are counted until here */
-    double pace;      /* running: how fast it is since since_ns, as a part of its operating point */
-    int64_t end_ns;   /* running: when it ends, unless it is preempted or its pace changes */
+    double pace; /* running: its speed since since_ns, as a part of that of its operating point */
+    int64_t end_ns;     /* running: when it ends, unless it is preempted or its pace changes */
     int64_t looked_ns;  /* running: its first time in run->ends */
     double left_ratio;  /* the part of its work that is left at since_ns */
     double kept_ratio;  /* the part of its work that was left at its last checkpoint */
-    int64_t restart_ns; /* how long it still draws power before it continues with its work */
+    int64_t restart_ns; /* time that it still draws power before it continues with its work */
     size_t stretch;     /* running: the number of its present stretch */
     size_t running;     /* running: its place in run->running */
 };
@@ -114,7 +114,7 @@ int lull_engine_turn_off(struct lull_cluster_run *run, uint32_t node, int64_t no
 /* Changes the nodes that work again, have turned on, or fail now. */
 int lull_engine_change_nodes(struct lull_cluster_run *run, int64_t now_ns);
 
-/* When the next of them is; LULL_CLUSTER_NEVER: there is none. */
+/* Returns the time of the next such change; LULL_CLUSTER_NEVER: there is none. */
 int64_t lull_engine_next_change_ns(const struct lull_cluster_run *run);
 
 #endif

@@ -108,7 +108,7 @@ int lull_job_workload_read(const char *path, struct lull_job_workload **workload
     rc = job_workload_detect(path, &workload->is_simai, &why);
     if (rc == 0)
         rc = workload->is_simai ? read_simai(workload, &why) : read_chakra(workload, &why);
-    if (rc == LULL_E_FORMAT) /* where it is another file altogether */
+    if (rc == LULL_E_FORMAT) /* perhaps a file of another kind */
         (void)lull_error_set(err, rc, "%s; read as %s", why.text, lull_job_workload_form(workload));
     else if (rc < 0)
         (void)lull_error_set(err, rc, "%s", why.text);

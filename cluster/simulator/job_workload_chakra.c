@@ -18,7 +18,7 @@ enum { MAX_LINKS = 4096 };
 struct chakra_link {
     uint32_t group;
     enum job_workload_chakra_direction direction;
-    int64_t last; /* what was launched on it; -1: nothing */
+    int64_t last; /* the last node launched on it; -1: none */
 };
 
 struct chakra_builder {

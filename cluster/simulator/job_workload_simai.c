@@ -122,7 +122,7 @@ static struct ranks ranks_of(const struct layout *layout, enum group group)
     return all[group];
 }
 
-/* How long a collective takes: an all-reduce is two rounds of a ring, all others are one. */
+/* Returns the time of a collective: two rounds of a ring for an all-reduce, one for all others. */
 static int64_t collective_ns(const struct layout *layout, const struct lull_simai_work *work,
                              int part)
 {

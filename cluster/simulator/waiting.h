@@ -43,8 +43,8 @@ struct lull_cluster_room {
 };
 
 struct lull_cluster_wait {
-    uint32_t point; /* the one that it ran in, else its first */
-    int64_t end_ns; /* when it first started; else when the last job ended */
+    uint32_t point;                         /* the one that it ran in, else its first */
+    int64_t end_ns;                         /* its first start; else the end of the last job */
     int64_t lasted_ns[LULL_CLUSTER_CAUSES]; /* their sum is the wait */
     struct lull_cluster_room on_arrival;    /* before anything was started at that instant */
     struct lull_cluster_room at_end;        /* likewise, when it was started itself */

@@ -37,11 +37,11 @@ void acct_gather_energy_p_conf_options(void **full_options, int *full_options_cn
 void acct_gather_energy_p_conf_set(int context_id_in, void *tbl);
 void acct_gather_energy_p_conf_values(void *data);
 
-/* How long a reading is waited for; default: counters answer within some milliseconds. */
+/* Timeout of a reading. Default: counters answer within some milliseconds. */
 enum { ANSWER_MS = 100, GPUS_BYTES = 1024 };
 
 static const int64_t ns_per_ms = 1000000;
-/* How long after a helper slurmd starts the next one, where that one has ended. */
+/* Minimum time between two starts of a helper by slurmd, if the first helper has ended. */
 static const int64_t again_ns = 10000000000;
 /* A node that draws 10 kW for thirty years. */
 #define MAX_JOULES 1e13
@@ -112,7 +112,7 @@ static void start_meter(const char *gpus)
         meter.helper = (struct lull_helper){-1, -1};
 }
 
-/* What is drawn from now on is not counted, so that all of it is not known. */
+/* Stops counting. Energy from now on is not counted, so the total is unknown. */
 static void gather_energy_lose_meter(void)
 {
     lull_helper_forget(&meter.helper);

@@ -1,5 +1,5 @@
 /*
- * Where a node is, by slurm.conf. SPDX-License-Identifier: BSD-3-Clause
+ * Address of a node, by slurm.conf. SPDX-License-Identifier: BSD-3-Clause
  */
 #ifndef LULL_CLUSTER_SLURM_NODE_ADDRESS_H
 #define LULL_CLUSTER_SLURM_NODE_ADDRESS_H

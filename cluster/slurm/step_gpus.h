@@ -1,6 +1,6 @@
 /*
- * What one plugin of Lull passes to another in the same slurmstepd, through its environment, which
- * is not that of the job. SPDX-License-Identifier: BSD-3-Clause
+ * Data that one plugin of Lull passes to another in the same slurmstepd, through the environment of
+ * slurmstepd, which is not that of the job. SPDX-License-Identifier: BSD-3-Clause
  */
 #ifndef LULL_CLUSTER_SLURM_STEP_GPUS_H
 #define LULL_CLUSTER_SLURM_STEP_GPUS_H

@@ -1,6 +1,7 @@
 /*
- * What the governors of a step on several nodes need to find and to trust each other: a key that
- * srun draws, the name of the step's first node, and a port of that node which all work out alike.
+ * Data with which the governors of a step on several nodes find and trust each other: a key that
+ * srun draws, the name of the step's first node, and a port of that node. All compute the same
+ * port.
  *
  * Pure, but for the drawing of keys. Threads: any. SPDX-License-Identifier: BSD-3-Clause
  */

@@ -139,7 +139,7 @@ static void chakra_build_resolve(struct lull_chakra_building *building,
 
 /* ---- an order ----------------------------------------------------------------------------- */
 
-/* Which nodes depend on which: those of node i are all[begin[i]] up to all[begin[i + 1]]. */
+/* Nodes that depend on each node: those of node i are all[begin[i]] up to all[begin[i + 1]]. */
 struct trackers {
     size_t *begin;
     uint32_t *all;

@@ -41,7 +41,7 @@ static int point_table_compare_gpus(const void *left, const void *right)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* Where the reading is, for messages. */
+/* Position of the reader, for messages. */
 struct table_place {
     const char *file;
     const char *job;  /* "" before there is one */

@@ -26,7 +26,7 @@
 #define ROUND_NS (600 * LULL_NS_PER_MS)
 #define LOOK_NS (20 * LULL_NS_PER_MS)
 
-/* How long a round waits for the file of --state; caps are held for two seconds or more. */
+/* Timeout of a round for writing the file of --state. Caps are held for two seconds or more. */
 enum { STATE_MS = 1000 };
 
 struct budget {
@@ -42,7 +42,7 @@ struct budget {
     struct lull_grid_file grid_file;
     struct lull_grid_events file_grid;
     struct lull_grid_events server_grid;
-    struct lull_grid_events server_read; /* what it sent last */
+    struct lull_grid_events server_read; /* the last ones it sent */
 };
 
 struct budget_arguments {

@@ -139,7 +139,7 @@ static int grid_find_unit(const json_t *event, const char *type, double *unit_w_
     return 0;
 }
 
-/* When an interval begins, how long after that it applies, and how long it lasts. */
+/* Period of an interval: its start, the delay after which it applies, and its duration. */
 struct period {
     bool begins_now;
     int64_t begin_s;
@@ -211,7 +211,7 @@ static int read_openadr_event(struct grid_reader *reader, size_t index, const js
 {
     const json_t *intervals = json_object_get(event, "intervals");
     struct period whole = {.begins_now = true, .duration_s = LULL_GRID_FOR_EVER};
-    struct period next; /* where an interval without a start begins */
+    struct period next; /* of an interval without a start */
     bool has_begin;
     int result = 0;
 

@@ -32,7 +32,7 @@ struct lull_grid_event {
     /* The begin, since 1970. begins_now: when it was read, or 0 if the source repeats the event. */
     int64_t begin_s;
     int64_t end_s;   /* stated, since 1970; LULL_GRID_FOR_EVER: none is */
-    int64_t after_s; /* how long after the begin the target applies */
+    int64_t after_s; /* delay of the target after the start */
     int64_t until_s; /* and until when, > after_s; LULL_GRID_FOR_EVER: no duration is stated */
     double target_w; /* >= 0 */
     /* With a duration, once the event has begun: when, on CLOCK_MONOTONIC, in seconds. */

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/path.h"
 
-/* How long a round waits for the file. */
+/* Timeout of a round for reading the file. */
 enum { WAIT_MS = 200 };
 
 /* In a process of its own. An invalid file is read once, so its stamp is kept as well. */

@@ -12,7 +12,7 @@
 
 enum { MAX_GPUS = 64, MAX_KEYS = 32 };
 
-/* What keys of a section write to, or NULL: the key does not belong there. */
+/* Destinations of the keys of a section. NULL: such keys are not valid in the section. */
 struct target {
     struct lull_budget_cap *cap;
     struct lull_budget_node *node;

@@ -63,7 +63,7 @@ struct lull_budget_job {
 
 struct lull_budget_settings {
     struct lull_budget_cap cap;                      /* of all */
-    double hold_s;                                   /* how long caps outlive this program */
+    double hold_s;                                   /* time that caps outlive this program */
     char grid_file[LULL_BUDGET_TEXT_BYTES];          /* "": none */
     char webhook[LULL_BUDGET_NAME_BYTES];            /* ADDRESS:PORT; "": none */
     char webhook_token_file[LULL_BUDGET_TEXT_BYTES]; /* not "" where there is a webhook */

@@ -1,5 +1,5 @@
 /*
- * What lull model job predicts of a training job, and how it is printed.
+ * Prediction of lull model job for a training job, and its output.
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_MODEL_JOB_JOB_H

@@ -11,7 +11,7 @@
 #include "cluster/core/power/baseline_power.h"
 #include "cluster/core/bound/slot_relaxation.h"
 
-/* How many slots a run has where no length is given. */
+/* Slots of a run if no length of a slot is given. */
 enum { DEFAULT_SLOTS = 288 };
 
 /* The search of prices ends after this processor time or this many steps, or when its goal is this

@@ -97,8 +97,9 @@ static int64_t certificate_run_of(int64_t last_ns)
     return lull_earlier_ns(last_ns, INT64_MAX / 2 / MAX_RUNS);
 }
 
-/* How far prices reach: as far as the deadlines of jobs with a value, since a better schedule could
- * still run those; but not so far that the search takes many times as long. */
+/* Chooses the horizon of the prices. It includes the deadlines of jobs with a value, because a
+ * better schedule could still run those jobs. It is limited, because the time of the search grows
+ * with it. */
 static int64_t choose_horizon_ns(const struct lull_cluster_jobs *jobs, int64_t last_ns)
 {
     const int64_t run_ns = certificate_run_of(last_ns);

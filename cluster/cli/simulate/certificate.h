@@ -25,7 +25,7 @@ struct lull_cluster_certificate {
 
 enum { LULL_CERTIFICATE_MAX = 100000 };
 
-/* How hard to search, each up to LULL_CERTIFICATE_MAX; 0: the search's own choice. */
+/* Effort of the search: slots and steps, each up to LULL_CERTIFICATE_MAX; 0: the search chooses. */
 struct lull_certificate_effort {
     int64_t slots;
     int64_t steps;

@@ -74,7 +74,7 @@ static const struct lull_cluster_point *smallest_of(const struct lull_cluster_jo
     return smallest;
 }
 
-/* How many GPUs of a type a pool has. */
+/* Returns the number of GPUs of a type in a pool. */
 static uint64_t count_gpus(const struct lull_cluster *cluster, uint32_t pool, uint32_t type)
 {
     uint64_t gpus = 0;

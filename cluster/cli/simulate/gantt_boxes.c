@@ -14,7 +14,7 @@ enum { MAX_LANES = 160 };
 static const double node_gap = 3.0;
 static const double pool_gap = 14.0; /* with the strip of its waiting jobs */
 
-/* What a job held of a node for one stretch: neighbouring GPUs, each of which is a lane. */
+/* Neighbouring GPUs of a node that a job held for one stretch. Each GPU is a lane. */
 struct box {
     size_t stretch;
     uint32_t lane;
@@ -179,7 +179,7 @@ static void draw_layer(const struct boxes *boxes, uint32_t layer)
     fprintf(gantt->file, "\"/>\n");
 }
 
-/* Where colours are clocks, late jobs have an outline. */
+/* Outlines late jobs, for pictures in which colours show clocks. */
 static void draw_late(const struct boxes *boxes)
 {
     const struct lull_gantt *gantt = boxes->gantt;

@@ -42,7 +42,7 @@ struct lull_gantt {
     bool has_clocks;
     bool has_late;                    /* a job is done after its deadline */
     struct lull_picture_bins *wants;  /* [pool]: GPUs that waiting jobs request */
-    struct lull_picture_bins waiting; /* how many jobs wait */
+    struct lull_picture_bins waiting; /* number of waiting jobs */
 };
 
 /*
@@ -58,7 +58,7 @@ static inline double lull_gantt_s(int64_t time_ns)
     return (double)time_ns * 1e-9;
 }
 
-/* Where a time is, in pixels. */
+/* Returns the x coordinate of a time, in pixels. */
 double lull_gantt_x(const struct lull_gantt *gantt, double time_s);
 
 /* Draws the background of a row whose top is at y: free GPUs. */

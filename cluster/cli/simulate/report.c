@@ -16,7 +16,7 @@ struct findings {
     struct lull_cluster_totals *pools;
     const struct lull_cluster_totals *all; /* of all pools */
     struct lull_cluster_summary summary;
-    uint64_t job_failures; /* how often a node failed on which a job ran */
+    uint64_t job_failures; /* failures of nodes on which a job ran */
     double lost_s;         /* work since the last checkpoint of jobs whose nodes failed */
     size_t sharing_jobs;   /* jobs that ran longer for sharing links or the storage */
     double shared_s;       /* by how much longer */

@@ -1,5 +1,5 @@
 /*
- * What `lull simulate cluster` prints of one run, for users or as one JSON document.
+ * Output of `lull simulate cluster` for one run, for users or as one JSON document.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_REPORT_H

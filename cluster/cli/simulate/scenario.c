@@ -18,7 +18,7 @@ static uint32_t count_pools(const struct lull_scenario_model *model)
     return model->pools.rows != NULL ? model->pools.count : 1;
 }
 
-/* How many nodes of one type a pool has. */
+/* Returns the number of nodes of one type in a pool. */
 static uint32_t count_nodes(const struct lull_scenario_model *model, uint32_t pool, uint32_t type)
 {
     if (model->options->type_nodes[0] != 0)

@@ -21,7 +21,7 @@
 #include "cluster/trace/cluster_tables.h"
 #include "cluster/trace/point_table.h"
 
-/* What is simulated. It refers to itself, so it must not be copied. */
+/* The simulated scenario. It holds pointers into itself, so it must not be copied. */
 struct lull_scenario_model {
     const struct lull_scenario_model_options *options;
     struct lull_job_table table; /* row i is job i */
@@ -35,7 +35,7 @@ struct lull_scenario_model {
     bool has_values; /* one job or more has a value */
     struct lull_cluster_type types[LULL_SCENARIO_MAX_TYPES];
     struct lull_cluster_node *nodes;
-    struct lull_cluster_job *all; /* what jobs refers to */
+    struct lull_cluster_job *all; /* jobs refers to them */
 };
 
 struct lull_scenario {
@@ -85,8 +85,8 @@ struct lull_scenario_run {
     struct lull_cluster_run *run;
     bool is_certified;                           /* the policy's objective has a bound: pd-rats */
     bool is_bounded;                             /* --bound was given */
-    struct lull_cluster_certificate certificate; /* where is_certified */
-    struct lull_cluster_bound bound;             /* where is_bounded */
+    struct lull_cluster_certificate certificate; /* valid if is_certified */
+    struct lull_cluster_bound bound;             /* valid if is_bounded */
 };
 
 /*

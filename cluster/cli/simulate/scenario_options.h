@@ -23,8 +23,8 @@ struct lull_scenario_model_options {
     const char *pools; /* a table of virtual clusters; null: all nodes are one pool */
     int64_t nodes;     /* of the one pool; 0: given by --pools or --gpu-types */
     int64_t gpus_per_node;
-    double run_w;        /* what a GPU with a job draws, where type_count is 0 */
-    double idle_w;       /* what a GPU without a job draws; below 0: taken from its model */
+    double run_w;        /* power of a GPU with a job if type_count is 0 */
+    double idle_w;       /* power of a GPU without a job; below 0: that of its model */
     double value_ratio;  /* value over energy of jobs whose value the table lacks; 0: no value */
     bool is_preemptible; /* whether jobs may be stopped if the table does not specify it */
     /* The types of GPU in the cluster. The table's durations are those on the first type. */
@@ -67,13 +67,13 @@ struct lull_scenario_power_options {
     const char *carbon; /* a tariff; null: none */
 };
 
-/* When nodes fail, and how often jobs save their progress. */
+/* Failures of nodes, and checkpoints of jobs. */
 struct lull_scenario_failure_options {
     const char *table;     /* null: none */
     int64_t mtbf_ns;       /* mean time between random failures of a node; 0: none */
-    int64_t repair_ns;     /* how long a random failure lasts */
+    int64_t repair_ns;     /* duration of a random failure */
     int64_t seed;          /* of random failures */
-    int64_t checkpoint_ns; /* how often jobs save their progress; 0: never */
+    int64_t checkpoint_ns; /* interval between checkpoints of a job; 0: none */
 };
 
 /* Links and a storage that jobs share. */

@@ -89,7 +89,8 @@ static uint32_t choose_class(struct lull_scenario_points *points, const char *mo
     return job_class;
 }
 
-/* How a job of a class runs on a type, or by its fitted model. */
+/* Returns the surface of a job on a type, by its fitted model if there is one, else by its class.
+ */
 static struct lull_job_surface surface_of(const struct lull_scenario_points *points,
                                           const struct points_work *work, uint32_t type,
                                           uint32_t job_class)

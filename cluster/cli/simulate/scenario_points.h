@@ -35,7 +35,7 @@ struct lull_scenario_points {
     uint32_t clocks[LULL_SCENARIO_MAX_TYPES];
     double sync_ratio[LULL_JOB_CLASSES];
     uint8_t *classes;                     /* [job] */
-    size_t of_class[LULL_JOB_CLASSES];    /* how many jobs are of each class */
+    size_t of_class[LULL_JOB_CLASSES];    /* number of jobs of each class */
     size_t drawn;                         /* jobs whose class was drawn */
     struct lull_job_pipelined *pipelined; /* one for each number of GPUs that occurs */
     size_t pipelined_count;

@@ -32,7 +32,7 @@ struct lull_scenario_workloads {
     struct lull_scenario_recorded *recorded;
     size_t recorded_count;
     uint32_t *of_job; /* [row of the table]: number among recorded; UINT32_MAX: none */
-    size_t jobs;      /* how many jobs have one */
+    size_t jobs;      /* number of jobs that have one */
 };
 
 /*
@@ -46,8 +46,8 @@ int lull_scenario_workloads_add(struct lull_scenario_workloads *workloads, const
                                 const struct lull_job_setting *setting, struct lull_error *err);
 void lull_scenario_workloads_fini(struct lull_scenario_workloads *workloads);
 
-/* Where no type of GPU is known, no row may name a workload. -EINVAL: a row does; err names the
- * first one. */
+/* Refuses jobs with a workload if no type of GPU is known. -EINVAL: a row names a workload; err
+ * names the first such row. */
 int lull_scenario_workloads_refuse(const char *path, const struct lull_job_table *table,
                                    struct lull_error *err);
 

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What both tables are written from. */
+/* Source of both tables. */
 struct source {
     const struct lull_scenario_model *model;
     const struct lull_cluster_run *run;
@@ -159,7 +159,7 @@ static void write_event(struct power_table *table, const struct lull_cluster_eve
     cluster_table_write_line(table, table->goes_on[event->stretch] ? 'p' : 'e');
 }
 
-/* What a node draws without a job. */
+/* Returns the power of a node without a job, W. */
 static double node_w(const struct lull_cluster *cluster, uint32_t node,
                      enum lull_cluster_power power)
 {

@@ -13,11 +13,11 @@ enum { MAX_TRIALS = 10 };
  * and it. */
 static const double first_step = 0.02;
 
-/* How far above the best value a job requests the slots of that cost, as a share of the value.
- * Default: it only guides the search. */
+/* Margin above the best value at which a job requests the slots of that cost, as a share of the
+ * value. Default: it only guides the search. */
 static const double min_above = 1e-6;
 
-/* How close the requested progress must come to 1, where the bound is highest. */
+/* The search ends if the requested progress is this close to 1, where the bound is highest. */
 static const double close_enough = 0.01;
 
 /* One search. */
@@ -30,7 +30,7 @@ struct alone_search {
     double own_j[LULL_CLUSTER_MAX_POINTS]; /* of a unit in each operating point, with no prices */
     double min_j;                          /* nothing is requested at this value or less */
     double bound_j;                        /* the best */
-    double worth_j;                        /* where it was */
+    double worth_j;                        /* value at which the bound is best */
 };
 
 /* The request of a job as a function of the value of a unit of progress. */

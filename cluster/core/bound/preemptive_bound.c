@@ -212,8 +212,8 @@ static void count_present(const struct lull_preemptive *all, const int64_t *end_
     }
 }
 
-/* Where more GPUs are requested than available, a GPU-second is worth the loss of the jobs that get
- * none. */
+/* Guesses the prices. If more GPUs are requested than available, the price of a GPU-second is the
+ * loss of the jobs that get none. */
 static int preemptive_guess(const struct lull_preemptive *all, const int64_t *end_ns, double *gpu_w)
 {
     const size_t cells = lull_preemptive_cells(all);

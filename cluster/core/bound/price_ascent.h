@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How far to go. */
+/* Limits and callbacks of an ascent. */
 struct lull_price_ascent {
     double achieved; /* cost of a known schedule, which no bound exceeds; INFINITY: none is known */
     double fine_ratio; /* without a schedule: the distance of the goal to the best bound at which

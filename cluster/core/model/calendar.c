@@ -13,7 +13,7 @@
 
 /* ---- one node over time ---------------------------------------------------------------------- */
 
-/* How many GPUs are free from from_ns until the next step begins. */
+/* Number of free GPUs from from_ns until the next step begins. */
 struct calendar_step {
     int64_t from_ns;
     uint32_t free;

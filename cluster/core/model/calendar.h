@@ -1,7 +1,7 @@
 /*
- * When GPUs of which node will be free: gangs are reserved on concrete nodes, and the earliest time
- * and place for another gang is found. Because nodes are known, the GPUs of a reservation lie on as
- * few nodes as it needs when its time comes.
+ * Calendar of the free GPUs of each node: gangs are reserved on concrete nodes, and the earliest
+ * time and place for another gang is found. Because nodes are known, the GPUs of a reservation lie
+ * on as few nodes as it needs when its time comes.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */

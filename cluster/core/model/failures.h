@@ -1,5 +1,5 @@
 /*
- * When nodes of a cluster fail and work again. Pure. SPDX-License-Identifier: Apache-2.0
+ * Failures and repairs of the nodes of a cluster. Pure. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CORE_MODEL_FAILURES_H
 #define LULL_CLUSTER_CORE_MODEL_FAILURES_H
@@ -25,7 +25,7 @@ struct lull_cluster_failure {
 int lull_cluster_failures_order(struct lull_cluster_failure *failures, size_t count,
                                 uint32_t node_count, struct lull_error *err);
 
-/* When nodes fail at random. */
+/* Model of random failures of nodes. */
 struct lull_failure_model {
     uint32_t node_count;
     int64_t mtbf_ns;   /* > 0; mean time that a node works */

@@ -43,7 +43,7 @@ struct lull_cluster_point {
 struct lull_cluster_job {
     int64_t arrival_ns;  /* 0 to LULL_CLUSTER_MAX_NS */
     int64_t deadline_ns; /* on the same clock; LULL_CLUSTER_NEVER: none */
-    double weight;       /* > 0: how much a second of its completion time counts; usually 1 */
+    double weight;       /* > 0: factor of a second of its completion time; default 1 */
     double value_j;      /* the energy that its completion by the deadline is worth; 0:
                             unknown, and the job has to run */
     uint32_t pool;
@@ -61,9 +61,9 @@ struct lull_cluster_jobs {
 };
 
 /*
- * How much a job gains by a schedule, J: its value (0 if it has to run) less the energy of the
+ * Returns the gain of a job by a schedule, J: its value (0 if it has to run) less the energy of the
  * operating point and less second_j for each second from its arrival to its end, times its weight.
- * -INFINITY where a job that need not run would end after its deadline. second_j >= 0.
+ * -INFINITY if a job that need not run would end after its deadline. second_j >= 0.
  */
 double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, int64_t start_ns,
                            double second_j);
@@ -76,9 +76,9 @@ bool lull_cluster_has_memory(const struct lull_cluster_job *job,
                              const struct lull_cluster_type *type);
 
 /*
- * Whether an operating point of the job would fit into the empty cluster: enough GPUs of its type
- * in the job's pool, and their memory. O(1) per operating point: gpus_of holds the GPUs of [pool *
- * type_count + type].
+ * Returns whether an operating point of the job fits into the empty cluster: enough GPUs of its
+ * type in the job's pool, and their memory. O(1) per operating point: gpus_of holds the GPUs of
+ * [pool * type_count + type].
  */
 bool lull_cluster_point_is_possible(const struct lull_cluster_job *job, uint32_t point,
                                     const struct lull_cluster *cluster, const uint64_t *gpus_of);

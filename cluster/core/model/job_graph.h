@@ -76,7 +76,7 @@ struct lull_job_graph {
 
     /* These are only there once the graph is finished. */
     uint32_t *first_out; /* task_count + 1: edges out of task i are edges[first_out[i]..[i + 1]] */
-    uint32_t *waits_for; /* how many edges lead into a task */
+    uint32_t *waits_for; /* number of edges into a task */
     uint32_t *topological; /* tasks, each after all that it waits for */
 };
 

@@ -52,7 +52,7 @@ struct lull_job_parallel {
     /* Of a chunk and a micro-batch, on one GPU at the highest clock. */
     int64_t forward_ns;      /* > 0 */
     int64_t backward_ns;     /* > 0; recomputation included */
-    int64_t head_forward_ns; /* how much longer the last chunk takes, for its head; >= 0 */
+    int64_t head_forward_ns; /* additional time of the last chunk, for its head; >= 0 */
     int64_t head_backward_ns;
     double stage_bytes; /* from chunk to chunk, over the stage_link */
 
@@ -87,14 +87,14 @@ int64_t lull_job_transfer_ns(const struct lull_job_link *link, double bytes);
 /* Around a ring: 2 (n - 1) a + 2 (n - 1) / n b M. */
 int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, uint32_t ranks);
 
-/* How long an action of a chunk (forward, backward, input, weight or recompute) takes at the
- * highest clock: to compute, and for its collectives among the tensor parallel GPUs. */
+/* Return the time of an action of a chunk (forward, backward, input, weight or recompute) at the
+ * highest clock: of its computation, and of its collectives among the tensor parallel GPUs. */
 int64_t lull_job_parallel_compute_ns(const struct lull_job_parallel *parallel,
                                      enum lull_pipeline_kind kind, bool is_last_chunk);
 int64_t lull_job_parallel_tensor_ns(const struct lull_job_parallel *parallel,
                                     enum lull_pipeline_kind kind);
 
-/* How long the all-reduce of one bucket among the copies takes; 0: there is only one copy. */
+/* Returns the time of the all-reduce of one bucket among the copies; 0: there is only one copy. */
 int64_t lull_job_parallel_bucket_ns(const struct lull_job_parallel *parallel);
 
 /*

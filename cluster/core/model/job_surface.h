@@ -36,7 +36,7 @@ struct lull_job_gpu {
     const struct lull_device_clock *clocks;    /* the highest first */
     const struct lull_job_transfer *transfers; /* of each clock */
     uint32_t clock_count;                      /* 1 to LULL_JOB_MAX_CLOCKS */
-    double limit_w; /* where the board holds its power; > 0, may be INFINITY */
+    double limit_w;                            /* power limit of the board; > 0, may be INFINITY */
 };
 
 /* ---- the work of a job -------------------------------------------------------------------- */

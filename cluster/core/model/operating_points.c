@@ -46,7 +46,7 @@ static int points_by_time(const void *left, const void *right)
     return (a->type > b->type) - (a->type < b->type);
 }
 
-/* Candidates are usually sorted already, because clocks are; then there is nothing to do. */
+/* Sorts only if needed: candidates made in the order of clocks are sorted already. */
 static void sort_by_hull(struct lull_cluster_point *all, size_t count)
 {
     for (size_t i = 1; i < count; i++)
@@ -195,8 +195,8 @@ static double line_at(const struct lull_cluster_point *from, const struct lull_c
     return from->energy_j + slope * (time_ns - (double)from->time_ns) - 1e-12 * size_j;
 }
 
-/* Where the edge before corner `at` and the edge after the next one meet: the corner that replaces
- * both. Only its time and energy differ. */
+/* Returns the corner that replaces corner `at` and the next one: the intersection of the edge
+ * before the first and the edge after the second. Only its time and energy differ. */
 static struct lull_cluster_point points_find_crossing(const struct lull_cluster_point *at)
 {
     const double before =

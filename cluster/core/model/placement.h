@@ -1,5 +1,5 @@
 /*
- * Where a gang goes. Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ * Placement of gangs. Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CORE_MODEL_PLACEMENT_H
 #define LULL_CLUSTER_CORE_MODEL_PLACEMENT_H

@@ -55,7 +55,7 @@ static void cluster_state_mark(struct free_group *group, uint32_t place, uint32_
         group->whole[group->rack_at[place]] += has ? 1 : UINT32_MAX;
 }
 
-/* How many GPUs of a node may be given to jobs: none while it is not on. */
+/* Returns the number of GPUs of a node that may be given to jobs: 0 unless the node is on. */
 static uint32_t cluster_state_usable_gpus(const struct lull_cluster_state *state, uint32_t node)
 {
     if (state->power[node] != LULL_CLUSTER_ON)

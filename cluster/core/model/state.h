@@ -1,6 +1,6 @@
 /*
- * Which GPUs of a cluster are free, and which nodes are on. Nodes of a group (pool and type) are
- * indexed by how many of their GPUs are free, so that placement never walks over the cluster. A
+ * State of a cluster: its free GPUs, and the nodes that are on. Nodes of a group (pool and type)
+ * are indexed by how many of their GPUs are free, so that placement never walks over the cluster. A
  * node that is not on reports no free GPUs.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
@@ -32,8 +32,8 @@ void lull_cluster_state_destroy(struct lull_cluster_state *state);
 const struct lull_cluster *lull_cluster_state_cluster(const struct lull_cluster_state *state);
 const struct lull_node_groups *lull_cluster_state_groups(const struct lull_cluster_state *state);
 
-/* How many GPUs are free on a node and in a group, and how many GPUs a group has, whether its nodes
- * are on or not. O(1). */
+/* Return the number of free GPUs of a node, of free GPUs of a group, and of all GPUs of a group,
+ * whether its nodes are on or not. O(1). */
 uint32_t lull_cluster_state_free(const struct lull_cluster_state *state, uint32_t node);
 uint64_t lull_cluster_state_free_of(const struct lull_cluster_state *state, uint32_t pool,
                                     uint32_t type);
@@ -51,7 +51,7 @@ uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, ui
 uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_t pool,
                                  uint32_t type, uint32_t free_gpus, uint32_t from_node);
 
-/* How many nodes of a group have exactly free_gpus GPUs free. O(1). */
+/* Returns the number of nodes of a group that have exactly free_gpus free GPUs. O(1). */
 uint32_t lull_cluster_state_count(const struct lull_cluster_state *state, uint32_t pool,
                                   uint32_t type, uint32_t free_gpus);
 
@@ -59,8 +59,8 @@ uint32_t lull_cluster_state_count(const struct lull_cluster_state *state, uint32
 const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state, uint32_t pool,
                                          uint32_t type, uint32_t *count_out);
 
-/* How many nodes of the group in its rack number `at` have lull_cluster_state_node_gpus() free.
- * O(1). */
+/* Returns the number of nodes of the group in its rack number `at` that have
+ * lull_cluster_state_node_gpus() free GPUs. O(1). */
 uint32_t lull_cluster_state_whole_of(const struct lull_cluster_state *state, uint32_t pool,
                                      uint32_t type, uint32_t at);
 

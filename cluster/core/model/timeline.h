@@ -1,5 +1,5 @@
 /*
- * How many GPUs will be free, and when: a step function of time, for reservations.
+ * Number of free GPUs as a step function of time, for reservations.
  * timeline_search.h looks for room.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How many GPUs are free from at_ns until the next step begins; the last step lasts for ever. */
+/* Number of free GPUs from at_ns until the next step begins. The last step has no end. */
 struct lull_timeline_step {
     int64_t at_ns;
     int64_t free;

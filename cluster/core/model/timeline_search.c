@@ -35,7 +35,7 @@ static uint32_t size_below(uint32_t gpus)
     return size;
 }
 
-/* How many are known of times up to time_ns. */
+/* Returns the number of stairs with times up to time_ns. */
 static size_t count_shorter(const struct lull_timeline_stairs *stairs, int64_t time_ns)
 {
     size_t low = 0;

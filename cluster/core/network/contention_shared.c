@@ -1,5 +1,5 @@
-/* What jobs share: links of nodes and racks, who is on them and how busy they are; and the storage
- * that all read from. SPDX-License-Identifier: Apache-2.0 */
+/* Shared resources of jobs: links of nodes and racks, with their users and loads; and the storage
+ * that all jobs read from. SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/core/network/contention_state.h"
 
 #include <assert.h>
@@ -132,7 +132,7 @@ void lull_contention_part(struct lull_contention *contention, uint32_t job)
 
 /* ---- how busy ----------------------------------------------------------------------------- */
 
-/* How many times as long a transfer of the job takes as it would alone on the links of nodes: the
+/* Returns the time of a transfer of the job relative to its time alone on the links of nodes. The
  * slowest of its links decides. */
 static double shared_link_stretch_of(const struct lull_contention *contention,
                                      const struct lull_contention_member *member)

@@ -220,9 +220,9 @@ static bool has_room_for_ends(struct lull_backfill *policy, uint32_t count)
 }
 
 /*
- * When an operating point would fit if nothing more were started, at most before_ns; its shares are
- * in policy->shares then, and the copy is as the cluster will be. LULL_CLUSTER_NEVER: not
- * before, or out of memory.
+ * Returns the time at which an operating point fits if no other job is started, at most before_ns;
+ * its shares are in policy->shares then, and the copy is as the cluster will be.
+ * LULL_CLUSTER_NEVER: not before, or out of memory.
  */
 static int64_t find_start(struct lull_backfill *policy, const struct lull_cluster_state *state,
                           uint32_t pool, const struct lull_cluster_point *point, int64_t before_ns,

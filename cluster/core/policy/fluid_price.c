@@ -118,7 +118,7 @@ static uint32_t fluid_price_choose(const struct lull_fluid_price *price,
     return best;
 }
 
-/* How much the job at place `at` still counts: less, the longer ago it came. */
+/* Returns the weight of the job at place `at`. It decays with the time since the job arrived. */
 static double fluid_price_share(const struct lull_fluid_price *price, size_t at, int64_t now_ns,
                                 double window_ns)
 {

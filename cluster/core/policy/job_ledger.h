@@ -1,7 +1,7 @@
 /*
- * What a policy remembers of its jobs: how much of each is left, and where the running ones are. It
- * counts as the driver of the policy does, so that expected ends are the real ones unless a job is
- * thrown off its GPUs. Private to policies. SPDX-License-Identifier: Apache-2.0
+ * Records of a policy about its jobs: the remaining work of each, and the GPUs of the running ones.
+ * It counts as the driver of the policy does, so expected ends are exact unless a job loses its
+ * GPUs. Private to policies. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CORE_POLICY_JOB_LEDGER_H
 #define LULL_CLUSTER_CORE_POLICY_JOB_LEDGER_H
@@ -31,7 +31,7 @@ struct lull_job_record {
     struct lull_cluster_share *shares; /* running; NULL: unknown, because memory ran out */
     size_t share_count;
     bool is_urgent;  /* its policy ranks it higher, for its deadline */
-    int64_t room_ns; /* when others were last stopped for it; -1: never */
+    int64_t room_ns; /* time at which others were last stopped for it; -1: never */
     uint32_t
         position; /* running: in its running set; UINT32_MAX: not there, because memory ran out */
 };

@@ -24,9 +24,9 @@
 /* Above all that a job can cost. */
 static const double LATE_J = 1e24;
 
-/* What a second of a job near its deadline is worth on top of second_j. It counts no more than four
-   times: were it to go before all others, each job that is saved from being late would cost the
-   others a hundred hours (cluster/docs/cluster.md). */
+/* Value of a second of a job near its deadline, in addition to second_j. It counts at most four
+ * times: if such jobs went before all others, each job that is saved from being late would cost the
+ * others a hundred hours (cluster/docs/cluster.md). */
 static const double URGENT_SECOND_J = 10000.0;
 static const double MAX_URGENCY = 4.0;
 

@@ -10,13 +10,13 @@
 #include "cluster/core/policy/single.h"
 #include "cluster/core/policy/reservations.h"
 
-/* How much a plan may try (reservations.h): about a millisecond. */
+/* Step limit of a plan (reservations.h): about a millisecond. */
 static const double max_steps = 3e5;
 /* The time in which prices fade from near to far, in mean times of jobs. Tuned with
  * cluster/bench/bench_pd_rats.c, on other seeds than its tests draw; so is the next one. */
 static const double fade_means = 0.6;
 
-/* How long a plan stays good while nothing happens, in fades. */
+/* Validity of a plan while nothing happens, in fades. */
 static const double stale_fades = 0.25;
 
 struct running {
@@ -392,7 +392,8 @@ static void rats_reserved_node(struct lull_cluster_policy *handle,
     policy->pools[policy->cluster->nodes[node].pool].has_changed = true;
 }
 
-/* When a plan gets stale: prices fade, and a job that waits for better-paying ones may go. */
+/* Returns the time at which the first plan becomes stale. A plan is valid for a limited time,
+ * because prices fade and a job that waits for better-paying ones may go. */
 static int64_t rats_reserved_wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_pd_rats_reserved *const policy = (const struct lull_pd_rats_reserved *)handle;

@@ -40,8 +40,8 @@ static double powerflow_rank(const struct lull_cluster_job *job, uint32_t gpus, 
     return (double)full_ns * gpus;
 }
 
-/* What a second of an operating point with this many GPUs is worth, J: its own, and that of the
- * jobs that wait behind it. */
+/* Returns the price of a second of an operating point with this many GPUs, J: its own, and that of
+ * the jobs that wait behind it. */
 static double powerflow_price(const struct powerflow *powerflow,
                               const struct lull_queue_stats *queue, uint32_t gpus)
 {
@@ -80,7 +80,7 @@ static double powerflow_cost(const struct lull_ranked *policy, uint32_t job, uin
         it->energy_j + powerflow_price(powerflow, queue, it->gpus) * (double)it->time_ns * 1e-9;
 
     (void)now_ns;
-    /* What a running job was charged for can be spent again. */
+    /* The energy charged for a running job can be spent again. */
     if (record->stage == LULL_CLUSTER_RUNS)
         own_j = record->left_ratio * asked->points[record->point].energy_j;
     if (it->energy_j * record->left_ratio > own_j + fmax(powerflow->spare_j, 0.0))

@@ -13,7 +13,7 @@ static bool ranked_is_stale(const struct lull_ranked *policy, const struct lull_
     return policy->ledger.records[entry->number >> 32].stamp != (uint32_t)entry->number;
 }
 
-/* How often a shape is tried until GPUs come free (ranked_state.h). */
+/* Limit of tries of a shape until GPUs become free (ranked_state.h). */
 enum { MAX_TRIES = 2 };
 
 /* Many jobs wait if there is more than one for this many GPUs. */

@@ -1,5 +1,5 @@
 /*
- * Which operating point a job gets, how it ranks, and when running jobs change their clocks.
+ * Operating points and ranks of jobs, and changes of the clocks of running jobs.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>

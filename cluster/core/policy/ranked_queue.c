@@ -1,6 +1,6 @@
 /*
- * Where the jobs of a ranked policy stand: queues by shape, the running jobs, and how many jobs
- * want a pool's GPUs. SPDX-License-Identifier: Apache-2.0
+ * State of the jobs of a ranked policy: queues by shape, the running jobs, and the number of jobs
+ * that want a pool's GPUs. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <errno.h>

@@ -26,7 +26,7 @@ struct lull_ranked_group {
     struct lull_ranked_shape *shapes; /* by GPUs */
     uint32_t shape_count;
     struct lull_running_set running;
-    double level;         /* when clocks were last chosen */
+    double level;         /* at the last choice of clocks */
     uint32_t cursor;      /* of running jobs whose clocks are being chosen; running.count: none */
     uint64_t barren_gpus; /* number of free GPUs at which no running job was worth resizing */
 };

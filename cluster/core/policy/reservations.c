@@ -20,10 +20,10 @@ enum {
     MIN_TRIED = 8,    /* jobs that are placed at any number of steps */
 };
 
-/* How far random orders stray from the best: the deviation of the logarithm of a key. */
+/* Standard deviation of random orders from the best one, of the logarithm of a key. */
 static const double stray = 0.3;
 
-/* What leaving out a job that has to run counts, against any gain or price. */
+/* Penalty for leaving out a job that has to run. It exceeds any gain or price. */
 static const double left_out_j = 1e15;
 
 /* Searches that continue side by side while one job is placed: for each number of GPUs and type. */
@@ -57,7 +57,7 @@ struct lull_reserver {
     struct lull_timeline_earliest *earliest; /* [type], on free and reserved GPUs */
     struct reserved_option *options;         /* of all jobs that are tried */
     size_t option_room;
-    struct reserved_entry *entries; /* what the next three point into */
+    struct reserved_entry *entries; /* the next three point into them */
     struct reserved_entry *first;   /* all jobs, in the order of what they would pay */
     struct reserved_entry *tried;   /* the plan being made; it and the best one take turns */
     struct reserved_entry *best;    /* the best plan so far */
@@ -119,7 +119,7 @@ static int reserver_make_room(struct lull_reserver *reserver, size_t count)
 
 /* ---- prices and keys ---------------------------------------------------------------------- */
 
-/* What an operating point of which near_s seconds count at the near price pays. */
+/* Returns the price of an operating point of which near_s seconds count at the near price. */
 static double price_j(const struct lull_reservation_room *room,
                       const struct lull_cluster_point *point, double near_s, double near_j)
 {

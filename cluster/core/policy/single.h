@@ -1,5 +1,5 @@
 /*
- * What the policies that have a file of their own each give to the table of policies (policy.c).
+ * Entries in the table of policies (policy.c) of those policies that have their own file.
  * Private to policies. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CORE_POLICY_SINGLE_H

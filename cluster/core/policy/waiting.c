@@ -16,7 +16,7 @@ void lull_waiting_fini(struct lull_waiting *waiting)
     free(waiting->min_ns);
 }
 
-/* How many jobs have numbers below this one. */
+/* Returns the number of jobs whose numbers are below this one. */
 static size_t wait_list_place_of(const struct lull_waiting *waiting, uint32_t job)
 {
     size_t low = 0;

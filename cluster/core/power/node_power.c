@@ -32,8 +32,8 @@ struct lull_node_power {
     struct lull_heap timers;
 };
 
-/* How long a node of the type with this many GPUs may be idle; at least 1 ns; LULL_CLUSTER_NEVER:
- * for ever, as it draws no less when it is off. */
+/* Returns the longest idle time of a node of the type with this many GPUs, at least 1 ns.
+ * LULL_CLUSTER_NEVER: it stays on, because it draws no less when it is off. */
 static int64_t patience_of(const struct lull_cluster_type *type, uint32_t gpus)
 {
     const double saves_w = type->idle_w * gpus - type->off_w;
@@ -68,7 +68,7 @@ static struct idle_group *node_power_change(struct lull_node_power *policy, uint
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-/* How many idle nodes of a group are sure to hold this many GPUs. */
+/* Returns the number of idle nodes of a group that certainly hold this many GPUs. */
 static uint64_t nodes_for(const struct lull_node_power *policy, uint32_t group, uint32_t gpus)
 {
     const struct lull_node_groups *members = &policy->members;

@@ -1,10 +1,10 @@
 /*
- * Which nodes are on: a rule around any policy. A node without a job is turned off once its idle
- * GPUs have drawn as much, beyond what it draws when it is off, as turning it on takes: ski rental,
- * which costs at most twice the offline optimum (Karlin et al., "Competitive snoopy caching",
- * Algorithmica 3, 1988). It stays on while waiting jobs may want it. Nodes are turned on for jobs
- * that the policy leaves waiting: for each as many as its GPUs would fill, of every type that could
- * run it, less those that are idle or turning on already.
+ * Turns nodes on and off, by a rule around any policy. A node without a job is turned off once its
+ * idle GPUs have drawn as much, beyond what it draws when it is off, as turning it on takes: ski
+ * rental, which costs at most twice the offline optimum (Karlin et al., "Competitive snoopy
+ * caching", Algorithmica 3, 1988). It stays on while waiting jobs may want it. Nodes are turned on
+ * for jobs that the policy leaves waiting: for each as many as its GPUs would fill, of every type
+ * that could run it, less those that are idle or turning on already.
  *
  * So whatever the policy can start with all nodes on, it can start with these. Pure; one thread at
  * a time. SPDX-License-Identifier: Apache-2.0

@@ -18,7 +18,7 @@ struct lull_power_load {
     uint32_t point;
     uint32_t share_count;              /* 0: it does not run */
     struct lull_cluster_share *shares; /* its own */
-    uint32_t ends;                     /* how often its end was reported, over all its runs */
+    uint32_t ends;                     /* number of reports of its end, over all its runs */
 };
 
 struct lull_power_budget {
@@ -60,7 +60,7 @@ double lull_power_budget_extra_w(const struct lull_power_budget *budget, uint32_
 double lull_power_budget_total_w(const struct lull_power_budget *budget, uint32_t job,
                                  uint32_t point);
 
-/* What a node draws without jobs, W: when it is on, and while it turns on. */
+/* Return the power of a node without jobs, W: while it is on, and while it turns on. */
 double lull_power_budget_idle_w(const struct lull_cluster *cluster, uint32_t node);
 double lull_power_budget_turning_on_w(const struct lull_cluster *cluster, uint32_t node);
 

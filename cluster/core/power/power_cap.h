@@ -17,9 +17,9 @@
  * A policy that preempts may go back and forth around a cap, as its replacement is refused or gets
  * another operating point: mark all jobs as not preemptible for it.
  *
- * What can exceed the cap: a node that turns on in no time (turn_on_ns 0) draws its turn_on_j at
- * once; and on real GPUs the latency of a clock that is lowered at the start of a job (about 25 ms
- * on a V100), in which they draw up to what the highest clock does.
+ * The cap can be exceeded in two cases. A node that turns on in no time (turn_on_ns 0) draws its
+ * turn_on_j at once. On real GPUs, a clock that is lowered at the start of a job takes effect late
+ * (about 25 ms on a V100); until then they draw up to the power of the highest clock.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,4 +1,4 @@
-/* Where a job goes under power caps, in which operating point and at which clock.
+/* Placement of a job under power caps: its GPUs, operating point and clock.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/core/power/power_budget.h"
 

@@ -1,6 +1,6 @@
 /*
- * When a job that may wait begins, so that its power costs, or emits, least: among all starts
- * between now and the latest one that its deadline leaves.
+ * Chooses the start of a job that may wait so that the cost or the emissions of its power are
+ * least, among all starts between now and the latest one that its deadline permits.
  *
  * A job draws the same all the time, so that what a start costs is the mean of the tariff over its
  * run. That mean is piecewise linear in the start, with bends where the run begins or ends at a

@@ -38,7 +38,7 @@ struct lull_power_steer {
     struct steered *gpus;
 };
 
-/* What one round works on. */
+/* Working data of one round. */
 struct steer_round {
     const struct lull_steer_update *update;
     struct lull_power_group *groups; /* with the targets */

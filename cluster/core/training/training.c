@@ -221,7 +221,7 @@ static double gpu_parameters(const struct lull_training_setup *job)
 
 /* ---- collectives ---------------------------------------------------------------------------- */
 
-/* How the GPUs of a collective reach each other. */
+/* Path between the GPUs of a collective. */
 struct path {
     uint32_t ranks;
     uint32_t nodes;

@@ -1,6 +1,6 @@
 /*
- * What hardware and software of published training runs can do. Published steps, and which of them
- * a constant knows: data/training_anchors.json, docs/composition.md.
+ * Rates of hardware and software of published training runs. data/training_anchors.json has the
+ * published steps, and those that calibrated a constant (docs/composition.md).
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -9,8 +9,8 @@
 /* The step in so many parts, of which a bin of the meter is made. */
 enum { FINE = 4096 };
 
-/* What a device does in each part: the shares of the part that it computes and that a transfer of
- * it is under way, and the watts of its computation. */
+/* Activity of a device in each part: the share of the part in which it computes, the share in which
+ * a transfer of it is under way, and the power of its computation, W. */
 struct power_fine {
     double *compute_ratio; /* [device * FINE + part] */
     double *transfer_ratio;

@@ -175,7 +175,7 @@ int lull_schedule_journal_find(const char *directory, const char *partition, uin
     return 0;
 }
 
-/* Where the last lines of a text begin: `most` of them, or all. */
+/* Returns the beginning of the last `most` lines of a text, or of all lines if there are fewer. */
 static char *last_lines(char *text, size_t size, size_t most)
 {
     size_t at = size > 0 && text[size - 1] == '\n' ? size - 1 : size;

@@ -43,7 +43,7 @@ struct schedule_options {
     const char *runtime_dir;
 };
 
-/* What a run works with. */
+/* Working data of a run. */
 struct schedule_work {
     const struct schedule_options *options;
     struct lull_cluster_policy_ops policy;
@@ -162,7 +162,7 @@ static int scheduler_check(void *place, const struct lull_operands *operands,
 
 /* ---- one look ------------------------------------------------------------------------------ */
 
-/* Whether it could be written is checked at the end of the program. */
+/* Write errors are detected at the end of the program. */
 static void scheduler_print_json(json_t *document)
 {
     json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));

@@ -25,7 +25,7 @@ struct lull_mark {
     int64_t placed_s;          /* when; 0: unknown */
     uint32_t sm_mhz;           /* at which clock; 0: full clocks */
     uint32_t limit_min;        /* the time limit that its user gave; 0: it has not been changed */
-    uint32_t tries;            /* how often it was released and had to be held again */
+    uint32_t tries;            /* number of times that it was released and held again */
     int64_t deadline_s;        /* 0: none */
     char name[LULL_MARK_NAME]; /* of the recurring job; "": none */
 };

@@ -19,7 +19,8 @@ static bool past_read_number(const json_t *object, const char *name, int64_t lea
     return json_is_integer(value) && *value_out >= least && *value_out <= most;
 }
 
-/* What is null is not known, and 0 here: full clocks, or no energy that could be counted. */
+/* Reads a point. Null means unknown and is 0 here: full clocks, or no energy that could be counted.
+ */
 static bool past_read_point(const json_t *document, struct lull_past_point *point_out)
 {
     const json_t *const energy = json_object_get(document, "energy_j");

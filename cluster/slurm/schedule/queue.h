@@ -42,7 +42,7 @@ struct lull_queue_job {
     int64_t limit_s;    /* 0: none */
     int64_t deadline_s; /* 0: none */
     uint32_t sm_mhz;    /* of a job that runs or was released; 0: full clocks */
-    uint32_t tries;     /* how often it was released and held again */
+    uint32_t tries;     /* number of times that it was released and held again */
     bool takes_clocks;  /* a clock can be set for it */
     /* Of a job that waits: why Lull cannot place it, in its user's words; NULL: it can. */
     const char *obstacle;

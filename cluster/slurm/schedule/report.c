@@ -7,7 +7,7 @@
 
 #include "base/json_string.h"
 
-/* How many jobs are named that go first. */
+/* Limit of named jobs that go first. */
 enum { MAX_NAMED = 8 };
 
 /* ---- documents ----------------------------------------------------------------------------- */

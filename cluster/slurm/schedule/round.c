@@ -9,7 +9,7 @@
 #include "cluster/slurm/schedule/report.h"
 #include "cluster/slurm/schedule/slurm_release.h"
 
-/* How often a job is placed that does not begin although there is room for it. */
+/* Limit of placements of a job that does not begin although there is room for it. */
 enum { MAX_TRIES = 4 };
 
 static const char in_vain[] =

@@ -19,9 +19,9 @@ struct lull_round {
     struct lull_scheduling_rules rules;
     struct lull_schedule_journal *journal; /* NULL: decisions are only reported, not executed */
     struct lull_past *past;                /* executed decisions are stored here */
-    int64_t patience_s;                    /* how long a released job may take to begin */
+    int64_t patience_s;                    /* time limit for a released job to begin */
     bool is_pressed;                       /* examine the queue even if nothing has changed */
-    int64_t due_s;      /* when the cheaper time of a delayed job begins; 0: no job is delayed */
+    int64_t due_s;      /* start of the cheaper time of a delayed job; 0: no job is delayed */
     uint64_t looks;     /* so far: at queues that had changed */
     uint64_t decisions; /* so far: jobs released */
 };

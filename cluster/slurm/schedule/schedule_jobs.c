@@ -95,7 +95,8 @@ static int64_t limit_s(const struct lull_queue_job *job)
     return job->limit_s > 0 ? job->limit_s : endless_s;
 }
 
-/* How long a job takes at full clocks, as far as is known. */
+/* Returns the time of a job at full clocks: from the table, but at most its limit; its limit if it
+ * has no row. */
 static double length_s(const struct lull_queue_job *job, const struct lull_table_row *row)
 {
     const double limit = (double)limit_s(job);
@@ -113,7 +114,7 @@ static bool is_placeable(const struct lull_schedule *schedule, const struct lull
            schedule->max_gpus[type] == schedule->min_gpus[type];
 }
 
-/* What a GPU draws at most, as far as is known of its type, else of the job; 0: nothing is. */
+/* Returns the highest power of a GPU: of its type if that is known, else of the job; 0: unknown. */
 static double most_w(const struct lull_schedule *schedule, const struct lull_queue_job *job,
                      uint32_t type)
 {
@@ -201,7 +202,7 @@ static int choose_points(struct lull_schedule *schedule, uint32_t at,
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 
-/* When a job that has started is expected to end, s from now on. */
+/* Returns the expected remaining time of a job that has started, s. */
 static double left_s(const struct lull_schedule *schedule, const struct lull_queue_job *job,
                      uint32_t type)
 {

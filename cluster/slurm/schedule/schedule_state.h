@@ -13,7 +13,7 @@ struct lull_schedule_job {
     uint32_t number;      /* of the cluster's jobs; LULL_SCHEDULE_NONE: it is none of them */
     const char *obstacle; /* NULL: none */
     bool is_shifted;
-    struct lull_power_shift shift;     /* where it is shifted */
+    struct lull_power_shift shift;     /* valid if is_shifted */
     bool has_energy;                   /* the energy of its points is known */
     bool has_time;                     /* its time is known, not only its limit */
     uint32_t share_count;              /* running, also if only in virtual time */

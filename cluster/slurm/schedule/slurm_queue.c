@@ -264,7 +264,7 @@ static int add_share(struct lull_cluster_share *shares, uint32_t count, uint32_t
     return gpus > 0 ? 1 : 0;
 }
 
-/* Where a job that runs has its GPUs: the details come node by node. */
+/* Reads the GPUs of a running job. The details are listed node by node. */
 static void take_allocation(struct lull_slurm *slurm, const slurm_job_info_t *it,
                             struct lull_queue_job *job)
 {
@@ -286,7 +286,8 @@ static void take_allocation(struct lull_slurm *slurm, const slurm_job_info_t *it
     job->shares = shares;
 }
 
-/* Where a job that was released will have its GPUs: evenly, as far as is known before it begins. */
+/* Estimates the GPUs of a released job: an even distribution over its nodes. The actual one is
+ * unknown before the job begins. */
 static void take_placement(struct lull_slurm *slurm, const slurm_job_info_t *it,
                            struct lull_queue_job *job)
 {

@@ -57,7 +57,7 @@ static void stretch_limit(const struct lull_queue_job *job, double slowdown_rati
     request->time_limit = (uint32_t)ceil(mark->limit_min * slowdown_ratio - 1e-9);
 }
 
-/* What an operator's client writes into a job beside its nodes. */
+/* Adds the fields that only an operator's client writes into a job, besides its nodes. */
 static int mark_release(struct lull_slurm *slurm, const struct lull_schedule_decision *decision,
                         job_desc_msg_t *request, char comment_out[LULL_MARK_BYTES],
                         struct lull_error *err)

@@ -147,8 +147,9 @@ static void write_utc(char text[32], int64_t time_s)
     strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&time, &parts));
 }
 
-/* Whether a target applies at a step, by the definition alone (begin_s 0: it begins at once): from
- * the first step whose wall clock has reached the begin, the duration passes on the other clock. */
+/* Returns whether a target applies at a step, by the definition alone; begin_s 0: it starts at
+ * once. The duration passes on the monotonic clock, from the first step whose wall clock has
+ * reached the start. */
 static bool must_apply(const struct clocks *clocks, int step, int64_t begin_s, int64_t after_s,
                        int64_t until_s)
 {

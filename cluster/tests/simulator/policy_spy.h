@@ -22,7 +22,7 @@ struct spy_case {
     struct lull_cluster_jobs jobs;
 };
 
-/* What a random case has. */
+/* Properties of a random case. */
 struct spy_options {
     uint32_t types, pools, nodes, node_gpus, jobs, max_gpus;
     uint32_t clocks;  /* operating points of a type, by clock */

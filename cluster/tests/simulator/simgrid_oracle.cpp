@@ -1,5 +1,5 @@
 /*
- * What SimGrid says of a small cluster, for test_simgrid.c: reads it from standard input, prints
+ * Results of SimGrid for a small cluster, for test_simgrid.c: reads it from standard input, prints
  * the makespan (s) and the energy of all hosts (J). Options (--cfg=...) go to SimGrid.
  *
  *   host BYTES_PER_S LATENCY_S IDLE_W BUSY_W IDLE_W BUSY_W    each with a link of its own; powers

@@ -366,7 +366,7 @@ static void replay_from(const struct cluster_case *it, const struct lull_cluster
     lull_contention_destroy(contention);
 }
 
-/* How long a job ran in all, and in how many operating points. */
+/* Returns the total run time of a job, s, and the number of operating points that it ran in. */
 static double ran_s(const struct lull_cluster_stretches *all, uint32_t job, uint32_t *points_out)
 {
     uint32_t seen = 0;

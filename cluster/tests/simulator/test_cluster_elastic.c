@@ -229,8 +229,8 @@ static void test_urgent_jobs_go_first(void **state)
     assert_int_equal(end_s(1, 500.0), 290);
 }
 
-/* Where only time counts, one without other operating points goes in the order of srsf, restarts
- * and all. */
+/* If only time counts and jobs have one operating point each, the policy follows the order of srsf,
+ * restarts included. */
 static void test_is_srsf_where_only_time_counts(void **state)
 {
     struct spy_options options = options_of(3);

@@ -268,7 +268,7 @@ static const struct kind {
     double uplink_links;
     double penalty_ratio;
     double max_ratio;
-    double most_off; /* what is allowed */
+    double most_off; /* tolerance */
 } kinds[] = {
     {"links of nodes, r to 0.3", 0.0, 0.0, 0.3, 0.02},
     {"links of nodes, r to 0.8", 0.0, 0.0, 0.8, 0.05},

@@ -30,8 +30,8 @@ static void assert_near(double got, double wanted, double tolerance)
         fail_msg("%.9g is not %.9g", got, wanted);
 }
 
-/* How much more than a point of the surface a mix of operating points needs that takes as long, at
- * most. */
+/* Returns the largest relative excess of the energy of a mix of operating points over that of a
+ * point of the surface that takes as long. */
 static double find_excess(const struct lull_job_surface *surface, uint32_t gpus,
                           const struct lull_cluster_point *points, size_t count)
 {

@@ -171,7 +171,7 @@ static void test_streams(void **state)
     (void)state;
     /* 1 + 20 | 40, with 30 of it hidden | 8 | 5 */
     check_step(launched, 10, 1 + 20 + 40 + 8 + 5, 10.0 + 8.0);
-    /* Where the file's order is none, dependencies give one. */
+    /* Dependencies define the order if that of the file does not. */
     for (int i = 0; i < 10; i++) {
         reversed[i] = launched[9 - i];
         if (reversed[i].deps[0] >= 0)

@@ -122,7 +122,7 @@ struct result {
     double rate_ratio;     /* of its completed work, until fewer jobs wait than run */
 };
 
-/* When a job started, and ended; nothing is preempted here, or fails. */
+/* Start and end of a job. No job is preempted or fails here. */
 struct span {
     int64_t start_ns;
     int64_t end_ns;

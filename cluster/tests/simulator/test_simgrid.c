@@ -21,7 +21,7 @@ enum { MOST_HOSTS = 8, STEPS = 4, MAX_JOBS = 30, TRANSFERS = 15, QUEUES = 10 };
 
 static const char *oracle; /* NULL: SimGrid is not there */
 static bool is_recording;
-/* What SimGrid lets a flow have under way: a TCP window. */
+/* Limit of the data of a flow in transit in SimGrid: a TCP window. */
 static const double window_mb = 4.194304;
 static const double flop_s[2] = {1e12, 5e11};
 
@@ -137,7 +137,7 @@ static void draw_steps(struct lull_random *random)
         }
 }
 
-/* Where a host is in its steps: it computes until a time, or its transfer is under way. */
+/* Progress of a host in its steps: it computes until a time, or its transfer is under way. */
 struct walk {
     int step;
     bool sends;

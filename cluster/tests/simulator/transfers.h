@@ -34,7 +34,8 @@ void lull_transfers_destroy(struct lull_transfers *transfers);
 int lull_transfers_start(struct lull_transfers *transfers,
                          const struct lull_network_transfer *transfer, uint32_t *number_out);
 
-/* When something happens next (a transfer ends, or its latency does); INFINITY: never. O(log n). */
+/* Returns the time of the next event (the end of a transfer, or of its latency); INFINITY: there is
+ * none. O(log n). */
 double lull_transfers_next_s(struct lull_transfers *transfers);
 
 /* Goes on to a time that is not before now, nor behind lull_transfers_next_s. -ENOMEM, after which

@@ -442,7 +442,7 @@ static void policies_that_learn_or_plan_do_like_the_simulators(void **state)
     static const struct {
         const char *name;
         bool learns;
-        double energy_ratio, completion_ratio; /* how far it may be off */
+        double energy_ratio, completion_ratio; /* tolerances */
     } known[] = {{"hdf", false, 1e-6, 1e-6},
                  {"greedy-energy", false, 0.01, 0.04},
                  {"powerflow", true, 0.006, 0.012},

@@ -1,6 +1,5 @@
-/* How the governors of a step find each other: the first node of lists,
- * ports against an independent count, keys, and the words of
- * plugstack.conf. SPDX-License-Identifier: Apache-2.0 */
+/* Discovery among the governors of a step: the first node of lists, ports against an independent
+ * count, keys, and the words of plugstack.conf. SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -16,7 +16,7 @@
 #include "cluster/trace/job_table.h"
 #include "cluster/trace/cluster_tables.h"
 
-/* How many jobs would do with less than a whole GPU. */
+/* Returns the number of jobs that need less than a whole GPU. */
 static size_t count_fractional(const struct lull_job_table *table)
 {
     size_t count = 0;

@@ -74,7 +74,7 @@ static void draw(struct lull_random *random, int64_t unit_ns, bool may_reclock, 
         draw_job(random, it, i);
 }
 
-/* How many GPUs of a place are taken at an instant. */
+/* Returns the number of GPUs of a place that are in use at an instant. */
 static uint32_t taken(const struct real *it, size_t jobs, uint32_t place, int64_t at_ns)
 {
     uint32_t gpus = 0;

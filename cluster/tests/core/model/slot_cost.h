@@ -1,4 +1,4 @@
-/* What a schedule in slots (slots.h) costs, and whether it fits: the judge of tests.
+/* Cost and feasibility of a schedule in slots (slots.h): the reference of tests.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_CLUSTER_TESTS_CORE_MODEL_SLOT_COST_H
 #define LULL_CLUSTER_TESTS_CORE_MODEL_SLOT_COST_H

@@ -48,7 +48,8 @@ static void test_drawn_as_told(void **state)
     free(failures);
 }
 
-/* How long node 0 works, of which 100 stretches are drawn under each seed: exponential. */
+/* The times that node 0 works are exponentially distributed. Up to 80 of them count under each
+ * seed. */
 static void test_times_are_exponential(void **state)
 {
     double sum_s = 0.0;

@@ -165,7 +165,7 @@ static void check_counts(const struct lull_cluster_state *state, const uint32_t 
         }
 }
 
-/* What may be given away of a node, as a policy sees it. */
+/* Computes the GPUs of each node that may be given to jobs, as a policy sees them. */
 static void look(const uint32_t *free, const enum lull_cluster_power *power, uint32_t *seen)
 {
     for (uint32_t i = 0; i < NODES; i++)

@@ -4,7 +4,7 @@
 
 #include "online_case.h"
 
-/* What runs, beside the policy: a job's GPUs are counted here again. */
+/* The running jobs. Their GPUs are counted here again, independently of the policy. */
 struct running {
     const struct online_case *it;
     struct lull_cluster_state *state;

@@ -1,7 +1,6 @@
 /*
- * When a ranked policy chooses the clocks of running jobs again: at levels that are over a
- * twentieth away from the one of the last time, in either direction. SPDX-License-Identifier:
- * Apache-2.0
+ * A ranked policy chooses the clocks of running jobs again if the level differs by over a twentieth
+ * from that of the last choice, in either direction. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -81,8 +81,8 @@ static void draw_jobs(struct jobs_case *it, struct lull_random *random)
     }
 }
 
-/* When a job with so many GPUs begins at the earliest, and the GPUs are busy until it ends: those
- * that are free first, wherever they are. */
+/* Starts a job at the earliest time, on the GPUs that are free first, wherever they are. They are
+ * busy until its end, which is returned. */
 static int64_t place(int64_t *free_ns, uint32_t count, const struct lull_cluster_point *point,
                      int64_t from_ns)
 {

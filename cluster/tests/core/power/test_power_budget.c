@@ -85,7 +85,7 @@ static double load_w(const struct running *jobs, uint32_t node)
     return sum_w;
 }
 
-/* When that many watts will have gone; now_ns: never, or now. */
+/* Returns the time at which that many watts will be free; now_ns: never, or now. */
 static int64_t when_gone(const struct running *jobs, double needed_w, int64_t now_ns)
 {
     int64_t best_ns = now_ns;

@@ -50,7 +50,8 @@ static double cost_s(const struct job *jobs, size_t count, double ratio)
     return sum_s;
 }
 
-/* What all jobs take of GPUs or of watts at most: how steep the dual is. */
+/* Returns the sum over jobs of the most GPUs or watts that each takes: a bound on the slope of the
+ * dual. */
 static double max_s(const struct job *jobs, size_t count)
 {
     double sum_s = 0.0;
