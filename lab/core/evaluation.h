@@ -46,8 +46,9 @@ struct lull_online_worth {
     double time_error;     /* from the kernel's own probes and nothing else */
     double realised_ratio; /* without a limit, as in lull_pick_worth */
     double kept_ratio;     /* within the limit */
-    /* How often the interval contains the measured optimum within the limit (clocks between
-     * the measured ones included), and its width as a share of all clocks; means over kernels. */
+    /* Share of kernels whose interval contains the measured optimum within the limit (clocks
+     * between the measured ones included), and mean width of the intervals as a share of all
+     * clocks. */
     double inside_ratio;
     double width_ratio;
 };

@@ -1,5 +1,5 @@
 /*
- * How well time and power are predicted from counters alone.
+ * Accuracy of time and power that are predicted from counters alone.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

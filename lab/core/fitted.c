@@ -9,8 +9,8 @@
 
 #include "base/array.h"
 
-/* How far a model's residual at a point reaches, in parts of the range of clocks. Default: about
- * one step of grids of five to ten clocks. */
+/* Reach of a model's residual at a point, as a share of the range of clocks. Default: about one
+ * step of grids of five to ten clocks. */
 static const double left_reach = 0.1;
 /* The lower limit of a kernel's power, so that ratios of powers exist where a model predicts
  * none, W. */

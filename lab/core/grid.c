@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much more a time may grow than its clock falls before the clock counts as not honoured: the
- * scatter of a measured time. Measured: reference values in docs/models.md. */
+/* Margin by which a time may grow beyond the fall of its clock before the clock counts as not
+ * honoured. It covers the scatter of a measured time. Measured: reference values in docs/models.md.
+ */
 static const double honoured_margin = 1.03;
 
 /* A clock counts as not reached where kernels take so much longer than a straight line through
@@ -228,9 +229,9 @@ static const struct lull_grid_row *find_below(const struct lull_grid *grid,
 }
 
 /*
- * How much slower a kernel is at a clock than the line of its time over 1 / clock says that goes
- * through two clocks below, each by 5 to 15 % of the next; 0 where the clock should make no
- * difference, or there are no such clocks.
+ * Returns the time of a kernel at a clock, relative to the line of its time over 1 / clock through
+ * two clocks below, each by 5 to 15 % of the next. 0: the clock should make no difference, or there
+ * are no such clocks.
  */
 static double shortfall_of(const struct lull_grid *grid, const struct lull_grid_row *rows,
                            size_t begin, size_t end, const struct lull_grid_row *row)

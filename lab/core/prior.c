@@ -16,13 +16,13 @@ static const double slopes[] = {0.1, 0.3, 1.0, 3.0};
 static const double noises[] = {1e-3, 1e-2, 3e-2, 0.1, 0.3};
 /* The variance of the mean of all changes, so large that the mean is what the kernels show. */
 static const double mean_variance = 10.0;
-/* How sharply a form's error decides its weight. Measured: with 5 to 40 no error of six sets
- * changes by more than 0.3 points. */
+/* Exponent of a form's error in its weight. Measured: with 5 to 40 no error of six sets changes by
+ * more than 0.3 points. */
 static const double sharpness = 20.0;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What all forms are made from, and the sums over them. */
+/* Inputs of all forms, and the sums over them. */
 struct prior_work {
     const struct lull_prior *prior;
     double *place;    /* kernels x features: in standard deviations */

@@ -412,8 +412,8 @@ bool lull_sweep_order_next(struct lull_sweep_order *order, struct lull_sweep_vis
     }
 }
 
-/* How many visits a block has left. The base comes behind every group and behind the last of the
- * others, and once at the beginning of a block that is not under way. */
+/* Returns the number of remaining visits of a block. The base follows every group and the last of
+ * the others, and it is visited once at the beginning of a block that is not under way. */
 static uint64_t left_of(const struct lull_sweep_order *order, uint32_t kernel, uint32_t repeat)
 {
     const bool is_under_way = kernel == order->kernel && repeat == order->repeat;

@@ -82,7 +82,7 @@ bool lull_sweep_order_found(struct lull_sweep_order *order, const struct lull_sw
 /* Restarts the present block, as after an interruption: the base is measured first. */
 void lull_sweep_order_interrupt(struct lull_sweep_order *order);
 
-/* How many visits are left by the current plan, visits of the base included. */
+/* Returns the number of remaining visits by the current plan, visits of the base included. */
 uint64_t lull_sweep_order_left(const struct lull_sweep_order *order);
 
 #endif

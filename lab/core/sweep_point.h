@@ -27,7 +27,7 @@ enum lull_sweep_mark {
     LULL_SWEEP_NOISE = 1 << 4,         /* time or power scattered too much */
     LULL_SWEEP_COUNTER = 1 << 5,       /* the energy counter failed; power stands in for it */
     LULL_SWEEP_OTHER_PROCESS = 1 << 6, /* another program computed on the GPU */
-    LULL_SWEEP_MARKS = 7,              /* how many there are */
+    LULL_SWEEP_MARKS = 7,              /* number of marks */
 };
 
 /* Conditions for a sufficient measurement of a point. Ratios are relative to the mean. */

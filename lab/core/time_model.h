@@ -1,5 +1,5 @@
 /*
- * How long a kernel takes over the SM clock and the memory clock, from 2 to 5 measured points.
+ * Time of a kernel as a function of the SM clock and the memory clock, from 2 to 5 measured points.
  *
  * t = t0 + s (((1 - r) / f_sm)^p + (r / f_mem)^p)^(1/p), clocks as ratios of a base: p = 1 is the
  * sum t0 + a / f_sm + b / f_mem, a large p the larger of both (a roofline), what lies between is a

@@ -20,7 +20,7 @@ static const struct lull_option rows[] = {
     {0},
 };
 
-/* How much slower than the base the second pick may be. */
+/* Limit of the slowdown of the second pick relative to the base. */
 static const double slowdown_ratio = 0.05;
 
 static int evaluate_set(const char *path, struct lull_evaluated_set *set, struct lull_error *err)

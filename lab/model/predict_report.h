@@ -11,7 +11,7 @@
 /* Kernels to predict, and where. */
 struct lull_prediction_list {
     const struct lull_model_set *set;
-    struct lull_fitted_kernel *kernels; /* what they point to is borrowed */
+    struct lull_fitted_kernel *kernels; /* their pointers are borrowed */
     struct lull_kernel_name *names;
     size_t count;
     double sm_mhz; /* 0: at all points of the device */

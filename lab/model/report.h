@@ -1,5 +1,5 @@
 /*
- * What lull model evaluate prints of each set: a table for users, or a document.
+ * Output of lull model evaluate for each set: a table for users, or a document.
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_LAB_MODEL_REPORT_H

@@ -23,7 +23,7 @@
 #include "lab/sweep/time.h"
 #include "base/child.h"
 
-/* How long a command may take to end after SIGTERM. */
+/* Time limit for a command to end after SIGTERM. */
 static const int64_t grace_ns = 5 * LULL_NS_PER_S;
 
 struct command_workload {

@@ -14,8 +14,8 @@
 #include "lab/sweep/cuda_workload.h"
 #include "lab/sweep/suite/program.h"
 
-/* How long a batch is, and how many launches it has at most. Chosen: far longer than it takes to
- * wake up, far shorter than a run; and the queue of a GPU has room for about a thousand. */
+/* Length of a batch, and the limit of its launches. Chosen: far longer than it takes to wake up,
+ * far shorter than a run; and the queue of a GPU has room for about a thousand. */
 static const double batch_s = 5e-3;
 enum { MAX_IN_BATCH = 400, BATCHES = 2 };
 

@@ -12,8 +12,9 @@
 #include "emulator/node.h"
 #include "emulator/workload.h"
 
-/* How long a launch takes at the highest clock, and how many are ahead. Chosen: 20 launches fit
- * into a second, and the host of a node whose time runs 20 times as fast may be late by 35 ms. */
+/* Time of a launch at the highest clock, and number of launches queued ahead. Chosen: 20 launches
+ * fit into a second, and the host of a node whose time runs 20 times as fast may be late by 35 ms.
+ */
 static const double launch_ms = 50.0;
 enum { AHEAD = 14, MAX_AT_ONCE = 16 };
 _Static_assert(AHEAD + MAX_AT_ONCE < LULL_PHYSICS_KERNELS, "the queue must have room");

@@ -1,5 +1,5 @@
 /*
- * What `lull sweep` does with datasets that are there. Threads: one.
+ * Operations of `lull sweep` on existing datasets. Threads: one.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_LAB_SWEEP_FILES_H

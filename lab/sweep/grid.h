@@ -42,7 +42,7 @@ int lull_sweep_axes_parse(const char *text, struct lull_sweep_axes *axes, struct
 /* The points, those of the base's power limit first, by rising SM clock. */
 struct lull_sweep_points {
     uint32_t count;
-    uint32_t line; /* how many have the base's power limit */
+    uint32_t line; /* number of points with the base's power limit */
     bool is_adaptive;
     bool has_limits; /* there are points with a lower limit */
     struct lull_sweep_setting *settings;

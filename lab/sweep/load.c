@@ -13,7 +13,7 @@
  * run takes a slice or more. */
 enum { KEPT = 256 };
 
-/* How often the owner does something else while it waits: a lease is renewed far less often. */
+/* Interval at which the owner does other work while it waits: a lease is renewed far less often. */
 static const int64_t meanwhile_ns = 50 * LULL_NS_PER_MS;
 
 enum request { NOTHING, START, QUIT };

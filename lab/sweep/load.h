@@ -1,6 +1,6 @@
 /*
- * What keeps the GPU busy while it is measured: a workload on a thread of its own, which runs it
- * over and over from begin to end and keeps what each run took.
+ * Load on the GPU while it is measured: a thread of its own runs a workload repeatedly, from its
+ * beginning to its end, and records each run.
  *
  * Threads: one owner calls these functions. SPDX-License-Identifier: Apache-2.0
  */

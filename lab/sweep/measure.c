@@ -148,9 +148,9 @@ int lull_sweep_bench_warm_up(struct lull_sweep_bench *bench,
 /* A window while it is measured. */
 struct window {
     struct lull_sweep_point point;
-    double counted_s;  /* when the counter was read last */
-    double searched_s; /* when processes were looked for last */
-    double last_run_s; /* when the last run that counts ended */
+    double counted_s;  /* time of the last reading of the counter */
+    double searched_s; /* time of the last search for processes */
+    double last_run_s; /* end of the last run that counts */
 };
 
 /* Takes the runs that have started within the window. */

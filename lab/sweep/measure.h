@@ -11,8 +11,8 @@
 /* Further settings of the measurement. */
 struct lull_sweep_protocol {
     struct lull_sweep_rules rules;
-    double idle_s; /* how long the idle GPU is measured before the sweep */
-    double soak_s; /* how long a kernel runs at its point before it is measured */
+    double idle_s; /* time that the idle GPU is measured before the sweep */
+    double soak_s; /* time that a kernel runs at its point before it is measured */
     double
         warm_s; /* the GPU is warmed up until its temperature has been constant for this time... */
     double warm_max_s; /* ...but no longer than this; 0: not at all */

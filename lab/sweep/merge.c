@@ -13,7 +13,7 @@
 struct merging {
     struct lull_sweep_table *tables;
     uint32_t count;
-    struct lull_string_set *lines; /* what is written already */
+    struct lull_string_set *lines; /* the ones that are written already */
     uint64_t rows;
     struct lull_error *err;
 };

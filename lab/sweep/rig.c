@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "governor/control/actuator.h"
 
-static const int64_t answer_ns = 10 * LULL_NS_PER_S;  /* how long a driver may take to answer */
+static const int64_t answer_ns = 10 * LULL_NS_PER_S;  /* time limit of a driver's answer */
 static const int64_t validity_ns = 5 * LULL_NS_PER_S; /* a setting outlives this process so long */
 static const int64_t renewal_ns = LULL_NS_PER_S;
 static const int64_t result_look_ns = 500 * LULL_NS_PER_US;
@@ -286,7 +286,7 @@ static int await_clock(struct lull_sweep_rig *rig, uint64_t sequence, bool is_bu
         lull_actuator_result(rig->actuator, rig->slot, &result);
         if (result.sequence == sequence && result.status != 0)
             break;
-        /* Where nothing had to be written, nothing settles. */
+        /* If nothing had to be written, no clock has to settle. */
         if (result.sequence == sequence &&
             (!is_busy || result.call_ns == 0 || result.settle_ns != LULL_SETTLE_UNKNOWN))
             return 0;

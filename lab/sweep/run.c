@@ -309,7 +309,7 @@ static int sweep_run_warm_up(struct sweep_session *session, struct lull_error *e
     return result;
 }
 
-/* What the GPU draws without a context on it, and how its counter is refreshed. */
+/* Measures the power of the GPU without a context, and learns how its counter is refreshed. */
 static int measure_alone(struct sweep_session *session, struct lull_error *err)
 {
     double idle_w = NAN;

@@ -109,7 +109,7 @@ static void sweep_command_prepare(void *options)
     arguments->requests.protocol.warm_s = 30.0;
 }
 
-/* What is to be done with files is reported by one of three flags, or by none. */
+/* At most one of three flags selects an operation on files. */
 static int check_files(const struct sweep_arguments *arguments,
                        const struct lull_operands *operands, struct lull_error *err)
 {

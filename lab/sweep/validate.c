@@ -16,8 +16,9 @@
 #include "lab/sweep/output.h"
 #include "device/device.h"
 
-/* How far a time may rise, or a power fall, with a higher clock: in sets that are known to be good
- * at most 8 of 1,500 steps exceed it (lab/docs/dataset.md). Also the margin of the ratio test. */
+/* Margin by which a time may rise, or a power fall, with a higher clock: in sets that are known to
+ * be good at most 8 of 1,500 steps exceed it (lab/docs/dataset.md). Also the margin of the ratio
+ * test. */
 static const double margin_ratio = 0.03;
 
 enum { SHOWN = 100 }; /* findings that are printed; the rest is counted */
@@ -144,7 +145,7 @@ static void judge_curve(struct judgement *judgement, const struct lull_sweep_cur
 {
     const struct lull_sweep_curve_point *const top = &curve->points[curve->count - 1];
 
-    /* Where a power limit of the rows' own holds the clock down, it is not the one that is set. */
+    /* If a power limit of the rows holds the clock down, the clock is not the one that was set. */
     if ((curve->reasons & LULL_CLOCK_REASON_POWER_CAP) == 0)
         judge_clocks(judgement, curve);
     if (top->time_ms.count > 1)

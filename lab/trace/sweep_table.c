@@ -245,7 +245,7 @@ size_t lull_sweep_row_write(const struct lull_sweep_row *row, char line_out[LULL
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* Which numbers a row has, from when to when, and whether a blank cell is one that was not
+/* Numbers of a row: the range of each, and whether its cell may be blank because it was not
  * measured. */
 static const struct {
     uint32_t field;

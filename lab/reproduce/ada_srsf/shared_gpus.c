@@ -274,7 +274,7 @@ static int shared_gpu_run_all(struct lull_shared_cluster *shared, uint32_t *gpus
     return 0;
 }
 
-/* Where and when jobs began. */
+/* Reports the start of each job and its GPUs. */
 static void shared_gpu_report_places(const struct lull_shared_cluster *shared,
                                      const struct lull_shared_result *result)
 {

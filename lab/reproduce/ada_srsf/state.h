@@ -75,8 +75,8 @@ struct lull_shared_cluster {
     int64_t busy_ms;        /* summed over all GPUs */
     /* The time of the next event other than the progress of transfers, which every slot handles. */
     bool has_changed; /* there was an event in the last slot, so that this one may have more */
-    int64_t next_ms;  /* when the next part ends or the next job arrives */
-    double transfer_end_ms; /* when the first transfer ends; INFINITY: there is none */
+    int64_t next_ms;  /* end of the next part, or arrival of the next job */
+    double transfer_end_ms; /* end of the first transfer; INFINITY: there is none */
 };
 
 /* jobs.c. These three are steps of a slot; gpus is room for the GPUs of one job. */

@@ -25,7 +25,7 @@ enum lull_edl_order {
     LULL_EDL_LPT, /* longest time first */
 };
 
-/* Which GPU a task gets, of the nodes that are on. Only SPT and PACK readjust clocks to a
+/* Choice of the GPU of a task among the nodes that are on. Only SPT and PACK readjust clocks to a
  * deadline. */
 enum lull_edl_place {
     LULL_EDL_SPT, /* the one that is free first, EDL's own rule */

@@ -20,7 +20,7 @@ enum { LULL_GPU_POOL_MAX = 1 << 20 };
 
 /* The work assigned to a GPU. All 0 at first, and kept while the GPU is not in the pool. */
 struct lull_gpu_state {
-    double end_s;      /* when its last task ends; finite */
+    double end_s;      /* end of its last task; finite */
     double work_s;     /* of all its tasks, each rounded up to whole slots */
     double load_ratio; /* the most of the time until a deadline that work took */
 };

@@ -19,7 +19,7 @@ struct zeus_options {
     double eta_ratio;
     double beta_ratio;
     bool has_window;
-    uint32_t window; /* where it is not given, each policy keeps its own */
+    uint32_t window; /* if it is not given, each policy keeps its own */
     uint32_t seeds;
     uint64_t first_seed;
     uint32_t recurrences; /* 0: as in the published simulator */

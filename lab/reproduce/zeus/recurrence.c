@@ -33,7 +33,7 @@ lull_recurrence_choose_limit(const struct lull_batch_trace_size *size, double et
     return best;
 }
 
-/* The quotient is usually an integer, from which rounding must not take an epoch away. */
+/* Counts a whole epoch even if rounding makes an integer quotient slightly too small. */
 static uint32_t epochs_below(double bound, double epoch_cost, uint32_t max_epochs)
 {
     const double margin = 1e-9;

@@ -1,5 +1,5 @@
 /*
- * What lull-reproduce zeus compares, and what came out of it; private to this folder.
+ * Comparison of lull-reproduce zeus, and its results; private to this folder.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_LAB_REPRODUCE_ZEUS_REPLAY_H

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-/* What a column holds. */
+/* Kind of the values of a column. */
 enum series_kind { COUNT, FLAG, NUMBER, BOUND, EPOCHS, PHASE, ORDER, ARMS };
 
 struct series_column {

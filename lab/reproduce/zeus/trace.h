@@ -23,7 +23,7 @@ enum {
     LULL_BATCH_TRACE_PATHS = 64,
 };
 
-/* Which rows count: those with these three names and exactly this target. The texts are borrowed.
+/* Selection of rows: those with these three names and exactly this target. The texts are borrowed.
  */
 struct lull_batch_trace_job {
     const char *dataset;

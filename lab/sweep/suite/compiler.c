@@ -56,7 +56,7 @@ struct lull_suite_compiler {
     int architecture_count;
 };
 
-/* What to install, as the end of a sentence. */
+/* Hint for installation, as the end of a sentence. */
 #define INSTALL                                                                                    \
     "pip install nvidia-cuda-nvrtc-cu12, then set LULL_NVRTC to its libnvrtc.so.12; or install "   \
     "the "                                                                                         \

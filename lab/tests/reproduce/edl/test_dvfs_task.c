@@ -87,7 +87,7 @@ static void test_least_energy(void **state)
         const double min_j = search(&task, range, INFINITY);
 
         check_point(&task, range, &point);
-        /* Where the memory clock changes nothing, the published search looks at no voltage. */
+        /* If the memory clock has no effect, the published search does not consider voltages. */
         if (task.core_share < 1.0 || task.memory_w > 0.0)
             holds(lull_dvfs_energy_j(&point) <= min_j * (1.0 + 1e-9), seed);
         holds(lull_dvfs_energy_j(&point) >= min_j * (1.0 - 1e-3), seed);

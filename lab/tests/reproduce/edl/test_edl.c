@@ -144,7 +144,7 @@ struct ledger {
 };
 
 struct slow_gpu {
-    double queue[64]; /* when its tasks end; first is the running one */
+    double queue[64]; /* ends of its tasks; the first is the running one */
     size_t first;
     size_t last;
 };

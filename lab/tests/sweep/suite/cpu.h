@@ -17,7 +17,7 @@ struct dim3 {
 /* Shared with mock_cuda.c. */
 struct cpu_thread {
     dim3 thread, block, block_size, grid_size;
-    unsigned char *shared;    /* what the launch requested */
+    unsigned char *shared;    /* shared memory that the launch requested */
     void (*wait_block)(void); /* until all threads of the block are there */
     void (*wait_warp)(void);
 };

@@ -69,7 +69,7 @@ struct fibre {
 static struct {
     char contexts[MAX_GPUS]; /* their addresses are the contexts of the GPUs */
     char *current;           /* NULL: none */
-    int retained;            /* how many are in use */
+    int retained;            /* number of contexts in use */
     uint64_t used;           /* of all GPUs */
     struct {
         unsigned char *pages;

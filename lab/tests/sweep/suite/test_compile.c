@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "lab/sweep/suite/compiler.h"
 
-/* Where tools/install-deps puts NVRTC. */
+/* Finds NVRTC where tools/install-deps puts it. */
 static void look_in_cache(void)
 {
     const char *const home = getenv("HOME");

@@ -204,7 +204,7 @@ static void deep_parentheses_end(void **state)
     assert_int_equal(lull_suite_evaluate(text, NULL, 0, &value, NULL), LULL_E_FORMAT);
 }
 
-/* What issue 24 requests. */
+/* The built-in suite has the kernels that issue 24 requests. */
 static void the_built_in_suite_has_them_all(void **state)
 {
     static const char *const wanted[] = {"gemm fp32_4096",
