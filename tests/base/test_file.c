@@ -180,7 +180,8 @@ static void require_state(const char *chosen, const char *expected)
     assert_string_equal(found, expected);
 }
 
-/* What this process finds with the variable set, and without it, where it is root and where not. */
+/* State directories with the variable of an emulated node and without it, as root and as another
+ * user. */
 static void test_state_of_an_emulated_node_stands_apart(void **state)
 {
     const bool is_root = geteuid() == 0;

@@ -65,7 +65,7 @@ static void test_what_was_cut_reads_as_zeros(void **state)
     }
 }
 
-/* Access to a mapping that is not guarded, or no longer, ends the process as usual. */
+/* Access to a mapping that is not guarded, or no longer, ends the process by SIGBUS. */
 static void test_other_faults_end_the_process(void **state)
 {
     const struct rlimit no_core = {0, 0};

@@ -88,7 +88,7 @@ static const struct lull_option rows[] = {
 
 static const struct lull_option_table tables[LULL_OPTION_MAX_TABLES] = {{rows, 0}};
 
-/* What a command line of words, with blanks between, makes of the values. */
+/* Result of parsing a command line of words with blanks between. */
 struct outcome {
     struct values values;
     struct lull_operands operands;
@@ -343,7 +343,7 @@ static void test_the_nearest_word(void **state)
     assert_null(nearest_to("plan"));
 }
 
-/* What print writes about the table. */
+/* Captures the text that print writes about the table. */
 static void capture(void (*print)(FILE *out), char *text, size_t size)
 {
     FILE *const out = fmemopen(text, size, "w");

@@ -18,7 +18,7 @@ static void *find_policy(void *argument)
     return NULL;
 }
 
-/* What a prompt thread runs as, and what a thread that it starts runs as. */
+/* Records the scheduling policies of a prompt thread and of a thread that it starts. */
 static void *set_realtime(void *argument)
 {
     int *policies = argument;

@@ -110,7 +110,7 @@ static json_t *read_text(const char *text, size_t size)
     return value;
 }
 
-/* What was written is read as what jansson writes, and a document is one line. */
+/* The written text reads back as the text of jansson does, and it is one line. */
 static void check(const json_t *document)
 {
     char *const expected_text = json_dumps(document, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));

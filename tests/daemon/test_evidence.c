@@ -20,7 +20,7 @@ static struct lull_jobs jobs;
 static struct lull_policy_limits limits;
 static struct lull_error error;
 static bool has_device;
-static uid_t users[3]; /* who computes on the GPU */
+static uid_t users[3]; /* users that compute on the GPU */
 static uint32_t user_count;
 
 static int set_up(void **state)

@@ -93,7 +93,7 @@ static void test_expiry_and_renewal(void **state)
     assert_int_equal(lull_lease_settling(table), 0);
     assert_true(lull_lease_end(table, 1));
     assert_int_equal(lull_lease_settling(table), 2);
-    assert_int_equal(lull_lease_renew(table, 7, 20, 100), 1); /* what was ended stays ended */
+    assert_int_equal(lull_lease_renew(table, 7, 20, 100), 1); /* an ended lease stays ended */
     assert_int_equal(lull_lease_next_expiry_ns(table), 120);
     lull_lease_settle(table, 1);
     assert_int_equal(lull_lease_settling(table), 0);

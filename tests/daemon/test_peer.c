@@ -19,7 +19,7 @@
 
 enum { PEERPIDFD = 77 }; /* SO_PEERPIDFD of Linux 6.5 */
 
-static int refusal; /* what a kernel says that does not give a peer's pidfd; 0: this one answers */
+static int refusal;    /* error of a kernel that gives no pidfd of a peer; 0: this one answers */
 static bool is_hidden; /* the peer's PID namespace cannot be seen from here */
 
 static int fake_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
@@ -265,7 +265,8 @@ static void test_f26_a_reused_number_is_nobodys(void **state)
     is_reused = false;
 }
 
-/* What is read of a number is believed only if the process with that number is still the peer. */
+/* Control groups read by a process number are used only if the process with that number is still
+ * the peer. */
 static void test_f26_control_groups_of_the_dead_are_unknown(void **state)
 {
     char text[LULL_PEER_CGROUP_BYTES] = "x";

@@ -1,5 +1,5 @@
 /*
- * What the sandbox forbids and permits. Each check runs in a
+ * Operations that the sandbox forbids and permits. Each check runs in a
  * separate process, because a process cannot leave the sandbox. SPDX-License-Identifier: Apache-2.0
  */
 #include <dlfcn.h>

@@ -732,7 +732,7 @@ static void f48_descriptors_are_kept_for_root(void **state)
     assert_int_equal(server.max_connections, 1);
     few.rlim_cur = 100;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    divide_descriptors(&server, 40); /* what root allows is used */
+    divide_descriptors(&server, 40); /* the limit of root is used */
     assert_int_equal(server.max_connections, 35);
     setrlimit(RLIMIT_NOFILE, &before);
 }
@@ -753,7 +753,7 @@ static void f48_lines_about_a_user_are_counted(void **state)
         lines += server.quota.lines - before;
     }
     assert_int_equal(lines, LULL_QUOTA_LINES_OF_USER);
-    assert_int_equal(house_timers, 1); /* what was left out is said soon */
+    assert_int_equal(house_timers, 1); /* omitted lines are reported soon */
     fake_time_ns += LULL_NS_PER_S;
     assert_true(lull_quota_take_left_out(&server.quota, fake_time_ns, &uid, &count));
     assert_int_equal(uid, 1);

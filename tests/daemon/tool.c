@@ -18,7 +18,7 @@
 /* Closed at exit, behind the actuator that borrows it. */
 static struct lull_devices *devices;
 
-/* What is leased. */
+/* The leased band. */
 static struct lull_band lease_band = {.min_mhz = 600, .max_mhz = 1200};
 
 static void close_devices(void)

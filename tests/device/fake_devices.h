@@ -37,7 +37,7 @@ struct fake_gpu {
     uint32_t free_mhz;   /* the clock without a lock; a lock above it has no effect */
     uint32_t locked_mhz; /* 0: not locked */
     uint32_t old_mhz;    /* the clock until the last call takes effect */
-    int64_t effect_ns;   /* when it does */
+    int64_t effect_ns;   /* time of that */
     int64_t settling_ns; /* from a call's end until it takes effect */
     uint32_t limit_mw;
     uint32_t least_limit_mw; /* a lower limit is accepted and becomes this one */
@@ -49,7 +49,7 @@ struct fake_gpu {
     bool loses_driver;    /* its next reading takes so long that the thread loses the driver */
     uint32_t memory_resets;
     uint32_t limit_calls;
-    struct lull_device_update update; /* what the next look finds */
+    struct lull_device_update update; /* result of the next look */
     uint32_t checks;
     bool is_open; /* it was looked at since it was let go */
     /* Its counter of energy is brought up to date at each multiple of so many ms; 0: it has none.

@@ -70,7 +70,7 @@ static void test_f50_a_gpu_has_one_writer(void **state)
     assert_int_equal(lull_claim_take(NULL, &second, &error), 0);
     lull_claim_release(second);
     lull_claim_release(NULL);
-    /* What a refused process had claimed already is free again. */
+    /* GPUs that a refused process had already claimed are free again. */
     fake.count = 1;
     give_address(1);
     assert_int_equal(lull_claim_take(NULL, &first, &error), 0);
@@ -133,7 +133,7 @@ static void test_f50_a_file_is_locked_as_well(void **state)
     first = take_file(directory, "lull-gpu-x", &error);
     assert_true(first >= 0);
     close(first);
-    /* Where it cannot be made, or others could replace it, it says nothing. */
+    /* If the file cannot be made, or other users could replace it, it does not prove a claim. */
     assert_int_equal(take_file("/proc/lull", "lull-gpu-x", &error), -ENOENT);
     assert_int_equal(chmod(directory, 0777), 0);
     assert_int_equal(take_file(directory, "lull-gpu-x", &error), -ENOENT);

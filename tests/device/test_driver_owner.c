@@ -43,7 +43,7 @@ enum { GPU = 3, OTHER_GPU = 5 };
 static struct lull_driver_owner turn;
 static sem_t is_inside, may_return;
 
-/* What the thread of the long call has seen. */
+/* Observations of the thread of the long call. */
 static struct {
     int thread;
     bool was_first, was_lost, is_lost_at_last;

@@ -260,7 +260,7 @@ static int start_impatient(void **state)
     return result;
 }
 
-/* How often a text stands in a file. */
+/* Returns the number of lines of a file that contain a text. */
 static uint32_t count_lines(const char *path, const char *text)
 {
     FILE *file = fopen(path, "r");

@@ -63,7 +63,7 @@ static void test_saved_comes_back(void **state)
     assert_string_equal(uuids[0], record.uuid);
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
-    errno = EIO; /* what failed before is no matter */
+    errno = EIO; /* an earlier failure does not matter */
     assert_int_equal(lull_journal_remove(*state, record.uuid, &error), 0);
     assert_int_equal(lull_journal_remove(*state, record.uuid, &error), 0);
     assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), -ENOENT);
@@ -100,7 +100,7 @@ static void test_every_damaged_byte_is_noticed(void **state)
     close(fd);
 }
 
-/* What is written last is renewed in place, and changes nothing else. */
+/* A note replaces the last written settings in place and changes nothing else. */
 static void test_f45_a_note_is_renewed_in_place(void **state)
 {
     struct lull_journal_record expected = record;

@@ -38,7 +38,7 @@ struct part {
     struct zes_power_limit limits[ZES_MAX_LIMITS + 2];
     uint32_t limit_count;
     struct zes_frequency_range range;
-    int code; /* what every call about it returns */
+    int code; /* result of every call about it */
 };
 
 struct parts {
@@ -518,7 +518,7 @@ static void parts_of_the_card_come_before_those_of_its_stacks(void **state)
                                    2};
     open_card();
     assert_int_equal(read_card(LULL_READING_ENERGY).energy_mj, 7);
-    assert_int_equal(read_card(LULL_READING_POWER_LIMIT).valid, 0); /* which of the two? */
+    assert_int_equal(read_card(LULL_READING_POWER_LIMIT).valid, 0); /* ambiguous: two of them */
     assert_int_equal(lull_levelzero_vendor.set_power_limit(opened, 0, 400000, NULL),
                      LULL_E_UNSUPPORTED);
     assert_int_equal(read_card(LULL_READING_TEMPERATURE).temperature_c, 50); /* the first */

@@ -147,7 +147,7 @@ static void test_a_lease_without_limits_refuses(void **state)
     assert_int_equal(lull_limit_control_take(&control, &request), 0);
 }
 
-/* What an earlier process may have set is restored, if it is known what there was before. */
+/* A limit that an earlier process may have set is restored if the limit before it is known. */
 static void test_a_limit_of_an_earlier_process_is_inherited(void **state)
 {
     static const struct {

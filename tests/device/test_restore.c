@@ -67,8 +67,8 @@ static void test_a_silent_device_tells_nothing(void **state)
     assert_int_equal(lull_lock_state_of_clock(&no_clocks, &reading, &written), LULL_LOCK_UNKNOWN);
 }
 
-/* What confirms a reset: the highest clock; or one above every lock that was, if one is known or
- * the GPU was busy, where neither idleness nor silence explains it. */
+/* A reset is confirmed by the highest clock. It is also confirmed by a clock above every earlier
+ * lock, if one is known or the GPU was busy, unless the GPU is idle or gives no reasons. */
 static void test_what_confirms_a_reset(void **state)
 {
     enum { KEPT = LULL_READING_SM_CLOCK | LULL_READING_REASONS };
@@ -665,7 +665,7 @@ static void test_f46_force_needs_no_journal(void **state)
     assert_true(is_deferred("GPU-1"));
 }
 
-/* What could not be reset has a record, so that the writer and the next start try again. */
+/* A GPU that could not be reset has a record, so that the writer and the next start try again. */
 static void test_a_failed_reset_leaves_a_record(void **state)
 {
     struct lull_journal_record record;

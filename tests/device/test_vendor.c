@@ -21,7 +21,7 @@
 #include "device/device.h"
 #include "emulator/node.h"
 
-/* What differs. */
+/* Differences between vendors. */
 struct vendor {
     const char *argument;
     const char *spec;
@@ -452,7 +452,7 @@ static void test_a_power_that_cannot_be_is_refused(void **state)
     assert_int_equal(reading.refused, 0);
 }
 
-/* Where the driver refuses to reset a clock, its whole range is as good. */
+/* If the driver refuses to reset a clock, a lock of its whole range has the same effect. */
 static void test_a_reset_that_is_refused_is_a_lock_of_the_whole_range(void **state)
 {
     struct lull_error error = {0};

@@ -66,7 +66,8 @@ static void test_codes_of_level_zero(void **state)
     }
 }
 
-/* Which GPU comes first on a node of those models; "" with the code where none is found. */
+/* Opens a node of those models. Returns the number of its GPUs and the name of the first, or the
+ * code and "" if none is found. */
 static int open_node(const char *models, char name_out[96], struct lull_error *error)
 {
     struct lull_node_spec spec = {.time_scale = 1};

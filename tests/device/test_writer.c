@@ -22,8 +22,8 @@
 #include "device/driver_owner.h"
 #include "fake_devices.h"
 
-static int64_t timer_ns = INT64_MAX; /* when it fires; INT64_MAX: it is not set, or has fired */
-static int64_t horizon_ns;           /* how far the clock may go */
+static int64_t timer_ns = INT64_MAX; /* time at which it fires; INT64_MAX: not set, or fired */
+static int64_t horizon_ns;           /* limit of the clock */
 static jmp_buf halted;
 static bool is_stuck; /* the thread never comes back from the driver */
 
@@ -545,7 +545,8 @@ static void test_a_lowering_waits_for_its_budget(void **state)
     ask_soon(0, 200);
     advance(T0 + 201 * MS);
     check_call(5, 0, 200, T0 + 200 * MS);
-    /* What is too late when the budget allows it is dropped then, not at the deadline of others. */
+    /* A call that is too late when the budget allows it is dropped then, not at the deadline of
+     * others. */
     ask_soon(0, 0);
     advance(T0 + 202 * MS);
     ask(0, 900, T0 + 210 * MS, T0 + 300 * MS);
@@ -634,7 +635,7 @@ static void keep_revocation(void *context, uint32_t gpu, enum lull_writer_revoca
 }
 
 static uint32_t tellings;
-static struct lull_device_update reported; /* which processes compute on GPU 1 */
+static struct lull_device_update reported; /* processes that compute on GPU 1 */
 
 static void keep_processes(void *context, uint32_t gpu, const pid_t *pids, uint32_t count)
 {
@@ -781,7 +782,7 @@ static void test_f12_a_driver_is_opened_again_ever_more_slowly(void **state)
     assert_int_equal(fake.call_count, 1);
     advance(at_ns);
     assert_false(fake.is_closed);
-    check_call(1, 0, 0, fake.calls[1].begin_ns); /* what was set may be gone, or not */
+    check_call(1, 0, 0, fake.calls[1].begin_ns); /* the earlier setting may be lost */
     assert_true(state_of(0).is_leased);
     ask_soon(0, 900);
     advance(at_ns + 100 * MS);
@@ -1020,7 +1021,7 @@ static void test_what_is_settled_and_what_is_obeyed(void **state)
     assert_false(writer_watch_is_settled(writer, 0, 600));
     assert_true(is_applied(writer, 0, 600)); /* an idle GPU */
     assert_true(is_applied(writer, 0, 899));
-    assert_false(is_applied(writer, 0, 1200)); /* where it was locked before */
+    assert_false(is_applied(writer, 0, 1200)); /* it was locked there before */
     assert_false(is_applied(writer, 0, 1201));
     gpu->clock.observation.before_mhz = 600;
     assert_true(is_applied(writer, 0, 1200)); /* a reading may be off by one step */
@@ -1166,7 +1167,7 @@ static void test_f45_the_journal_has_what_is_about_to_be_written(void **state)
     assert_int_equal(record.written.sm_mhz[1], 900);
     assert_int_equal(record.written.limit_mw[0], 250000);
     assert_int_equal(record.written.limit_mw[1], 200000);
-    /* What has failed may have had an effect, so a third clock may be locked. */
+    /* A failed call may have had an effect, so a third clock may be locked. */
     fake.gpus[0].failures = 1;
     fake.gpus[0].status = -EIO;
     ask_soon(0, 200);
@@ -1201,7 +1202,7 @@ static void test_f45_a_locked_clock_is_left_alone(void **state)
     assert_int_equal(fake.gpus[0].locked_mhz, 900);
     assert_int_equal(ends, 1);
     assert_int_equal(end_results[0], 0);
-    /* When it is free again the clock is Lull's to lower. */
+    /* A clock that is free again may be lowered by Lull. */
     grant(0, &wide);
     advance(T0 + 5000 * MS);
     fake.gpus[0].locked_mhz = 0;
@@ -1432,7 +1433,7 @@ static void test_f16_no_series_of_locks_without_effect_leaves_one(void **state)
     }
 }
 
-/* What was locked is noted as well as what is about to be, also after calls without effect. */
+/* The journal has the locked limit and the next one, also after calls without effect. */
 static void test_f16_the_journal_has_the_limit_that_stays(void **state)
 {
     struct lull_journal_record record;
@@ -2049,7 +2050,7 @@ static void test_a_cap_of_power_limits(void **state)
     assert_int_equal(fake.gpus[0].limit_mw, 200000);
     cap(0, 0, 0);
     advance(T0 + 4 * LULL_NS_PER_S);
-    assert_int_equal(fake.gpus[0].limit_mw, 300000); /* what the client had requested */
+    assert_int_equal(fake.gpus[0].limit_mw, 300000); /* as the client had requested */
     lull_writer_end(writer, 0);
     advance(T0 + 5 * LULL_NS_PER_S);
     assert_int_equal(fake.gpus[0].limit_mw, 350000);

@@ -45,7 +45,8 @@ static const char *const events[LULL_EVENTS] = {
     [LULL_EVENT_RESUMED] = "resumed",
 };
 
-/* What an event changes, or where it cannot happen (after is NULL). All else stays as it is. */
+/* State changes by events. after is NULL: the event cannot happen in this state. All other events
+ * leave the state as it is. */
 static const struct {
     const char *event;
     const char *before;

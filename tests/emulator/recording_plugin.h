@@ -42,8 +42,8 @@ struct record {
 struct recording {
     struct record records[RECORDS];
     _Atomic uint32_t count;
-    _Atomic int mask;  /* what init requests */
-    int *mask_pointer; /* what NCCL gave it */
+    _Atomic int mask;  /* events that init requests */
+    int *mask_pointer; /* from NCCL */
 };
 
 /* Empties the record; callbacks may continue meanwhile. Found by its name, like `recording`. */

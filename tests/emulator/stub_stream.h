@@ -22,7 +22,7 @@ struct stub_stream {
     pthread_t thread;
     bool is_held;
     bool is_ending;
-    int64_t work_ns; /* how long a kernel runs */
+    int64_t work_ns; /* run time of a kernel */
     uint32_t enqueued;
     uint32_t ended;
     struct lull_stream_work works[STUB_WORKS];

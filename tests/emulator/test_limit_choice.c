@@ -42,7 +42,7 @@ static bool has_curve = true; /* the search knows the GPU's curves, and may skip
 static uint32_t made_up_jobs = 40;
 static uint64_t first_seed = 1;
 
-/* What a busy host adds to an iteration: a share of its time that changes within seconds. */
+/* Delay of an iteration by a busy host: a share of its time that changes within seconds. */
 static double host_deviation; /* 0: idle */
 static struct lull_random host_random;
 static double host_ratio;

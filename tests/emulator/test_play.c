@@ -140,7 +140,7 @@ static int64_t room_ns(const struct reckoning *reckoning, uint32_t number)
     return (int64_t)ends_ns[number - LULL_PHYSICS_KERNELS];
 }
 
-/* When an operation may begin as far as one dependency goes, or begin_ns where that is later. */
+/* Returns the earliest begin of an operation by one dependency, at least begin_ns. */
 static int64_t ready_ns(const struct lull_play_rank *rank, const struct reckoning *reckoning,
                         uint32_t number, int32_t index, int64_t begin_ns)
 {
@@ -402,8 +402,8 @@ static bool is_merged(const struct lull_play_kernel *kernels, uint32_t count, in
 }
 
 /*
- * When each kernel ends if computation takes `slower` times as long: kernel by kernel, each one
- * after all that had ended before it, and as long after the last of them as in the record.
+ * Computes the end of each kernel if computation takes `slower` times as long: kernel by kernel,
+ * each one after all that had ended before it, and as long after the last of them as in the record.
  */
 static void replay_slowly(const struct lull_play_kernel *kernels, uint32_t count, double slower,
                           double begins_ns[SOME_KERNELS], double ends_ns[SOME_KERNELS])

@@ -142,7 +142,7 @@ static void act(struct lull_event_segment *job, uint8_t what)
     }
 }
 
-/* What an input has written is cleared; the last slots of the ring are left to their zeroes. */
+/* Clears the data that an input has written. The last slots of the ring stay zero. */
 static void begin(struct lull_event_segment *job)
 {
     memset(&job->segment->header, 0, sizeof(job->segment->header));

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lull_job_key key;
     char *text;
 
-    /* Where ZeroMQ is not installed there are no keys. */
+    /* Without ZeroMQ there are no keys. */
     if (!is_loaded && lull_zmq_load(&zmq, NULL) < 0)
         return 0;
     is_loaded = true;

@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     memset(&memory, 0, sizeof(memory));
-    if (data[0] % 2 == 1) { /* what follows is the state itself */
+    if (data[0] % 2 == 1) { /* the rest is the state itself */
         memory.magic = MAGIC;
         memory.version = FORMAT_VERSION;
         memory.run_bytes = sizeof(struct lull_live_run);

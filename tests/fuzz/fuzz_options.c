@@ -63,7 +63,8 @@ static void check_row(const struct lull_option *row, const char *place)
     }
 }
 
-/* What was neither given nor has a default is as before, and may be anything. */
+/* Checks each option whose value has changed: it was given or has a default. All other options may
+ * have any value. */
 static void check_tables(const struct lull_option_table *tables, const char *before,
                          const char *options)
 {

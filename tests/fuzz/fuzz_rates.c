@@ -21,7 +21,8 @@ static void check_row(const struct lull_job_rates_table *table,
         require(rates.rows[i].rate > 0.0);
         require(i == 0 || rates.rows[i].gpus > rates.rows[i - 1].gpus);
     }
-    /* What stands behind a '-' is of a name that is requested, not of one in the table. */
+    /* A lookup ignores the part of a requested name behind a '-', so it does not find a name of the
+     * table that has one. */
     if (strchr(row->gpu, '-') == NULL) {
         require(lull_job_rates_has_gpu(table, row->gpu));
         require(rates.count > 0 || row->rate <= 0.0);

@@ -9,7 +9,7 @@
 #include "cli/report/page.h"
 #include "fuzz.h"
 
-/* What a page of its own never has, and a text of a report must not bring in. */
+/* Markup that a page never has of its own, and that a text of a report must not add. */
 static const char *const foreign[] = {"<script", "<img", "<a href=\"h", "<iframe"};
 
 static void check_page(const char *page, size_t size)

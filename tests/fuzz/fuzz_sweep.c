@@ -23,7 +23,7 @@ static void check_row(const struct lull_sweep_row *row)
     require(lull_sweep_row_write(row, line) == strlen(line));
 }
 
-/* What is written of a table is read as the same. */
+/* A written table reads back as the same. */
 static void check_again(const struct lull_sweep_table *table)
 {
     struct lull_sweep_table again;

@@ -8,7 +8,7 @@
 
 #include "trace/torch_schedule.h"
 
-/* What the reader lets through, the graph must take. */
+/* A graph can be built from every order that the reader accepts. */
 static void check_order(const struct lull_pipeline_order *order)
 {
     const struct lull_pipeline_links links = {NULL, 0};

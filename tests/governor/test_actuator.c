@@ -1,6 +1,5 @@
-/* How often the actuator renews its leases: at the interval that
- * the daemon requests. A thread of this process acts as the daemon. SPDX-License-Identifier:
- * Apache-2.0 */
+/* The actuator renews its leases at the interval that the daemon requests. A thread of this process
+ * acts as the daemon. SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

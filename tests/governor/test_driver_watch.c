@@ -39,7 +39,7 @@ static void a_lowered_clock_follows_from_half_the_way_on(void **state)
     }
 }
 
-/* What becomes of requests, one after the other. */
+/* Returns the state of the watch after these results, one after the other. */
 static struct lull_driver_watch watch_results(const struct lull_switch_result *results,
                                               uint32_t count)
 {

@@ -75,8 +75,8 @@ static void what_was_not_compared_is_not_known(void **state)
     frontier.kept_others = SECTIONS;
 }
 
-/* What is kept saves in the frontier what the verdict says, also where whole runs were compared;
- * only a proof makes it count for the tolerance. */
+/* The kept setting has the saving of the verdict in the frontier, also if whole runs were compared.
+ * Only a proof makes it count for the tolerance. */
 static void the_frontier_has_the_verdicts_figures(void **state)
 {
     const struct lull_report_gain gain = {

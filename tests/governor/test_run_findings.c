@@ -222,7 +222,7 @@ static void read_held(uint32_t gpu, uint64_t reasons, uint32_t limit_mw)
         lull_run_log_add_sample(&logs[gpu], &sample);
 }
 
-/* What follows from it comes behind: that nothing was lowered. */
+/* The consequence, that nothing was lowered, follows its causes. */
 static void what_others_do_comes_first(void **state)
 {
     (void)state;

@@ -142,7 +142,7 @@ static void test_f47_a_hang_costs_the_samples(void **state)
     wait_until_in_driver(1);
     assert_false(lull_sampler_wait(sampler, soon_ns()));
     assert_false(ask(1, 1, 1));
-    /* What was read before the hang is there. */
+    /* The sample that was read before the hang is available. */
     while (!lull_sampler_take(sampler, &gpu, &wanted, &sample))
         continue;
     assert_int_equal(gpu, 0);

@@ -154,7 +154,7 @@ static void test_a_pipe_is_no_file(void **state)
     assert_int_equal(unlink(lines_path), 0);
 }
 
-/* What was there stays, and every row is whole. */
+/* Earlier rows stay, and each row is complete. */
 static void test_rows_are_appended(void **state)
 {
     struct lull_error text = {0};

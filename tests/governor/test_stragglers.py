@@ -31,8 +31,8 @@ class Stragglers(unittest.TestCase):
                 return json.load(file)["pipeline"]["stragglers"], done.stderr
 
     def test_a_rank_is_slow_for_a_while(self):
-        # What is usual takes five undisturbed iterations at the plan, which is proven by then, at a tolerance for a busy
-        # host; one that stalls disturbs many.
+        # The baseline needs five undisturbed iterations at the plan. The plan is proven by then, at a tolerance for a busy
+        # host. A host that stalls disturbs many iterations.
         stragglers, said = self.run_job("--sections", "--iterations", "160", "--straggler", "1,1.6,115,145")
         self.assertGreaterEqual(stragglers["replans"], 1)
         # How many of the twenty are stretched is asserted in simulated time (tests/core/pipeline/follow/test_straggler_job.c): a host that

@@ -18,13 +18,13 @@ enum { GPUS = 3, TARGETS = 3, STEADY = 0, SECTION = 1, GAP = 2 };
 
 #include "fake_control.h"
 
-/* What the controller keeps: the clock of each target on each GPU; 0: none. */
+/* Clocks that the controller keeps, of each target on each GPU; 0: none. */
 static struct lull_target made_up[TARGETS];
 static uint32_t kept_mhz[TARGETS][GPUS];
 static struct lull_slack_record slack[GPUS];
 static bool has_steady;
 
-/* What the parts of the report have found. */
+/* Findings of the parts of the report. */
 static struct lull_report_gain gain_of_runs;
 static struct lull_report_gain gain_of_trials;
 static struct lull_report_gain gain_of_limits;

@@ -44,7 +44,7 @@ static const char *plugin_path;
 static const char *chained_path;
 static struct nccl_driver driver;
 static struct fixture *job; /* shared with the child */
-static int nccl_version;    /* what our libnccl says */
+static int nccl_version;    /* reported by the stub libnccl */
 
 /* The plugin asks the library that called it, which is this program. */
 int ncclGetVersion(int *version);

@@ -52,7 +52,7 @@ static struct lull_simulation_course *note(const struct lived *lived)
         double now_j = 0.5;
 
         for (uint32_t i = 0; i <= lived->periods; i++) {
-            /* What an earlier run has left there counts no more. */
+            /* Values of an earlier run are replaced and do not count. */
             lull_simulation_course_note(course, rank, i, 77, 1e6);
             lull_simulation_course_note(course, rank, i, now_ns, now_j);
             if (i == lived->periods)

@@ -84,7 +84,7 @@ static void test_undoes_what_is_not_renewed(void **state)
     lull_virtual_driver_destroy(node.driver);
 }
 
-/* What ends while the driver is busy, with this GPU or another, waits for its turn. */
+/* A lowering that ends while the driver is busy, with this GPU or another, waits for its turn. */
 static void test_undoes_after_the_call_under_way(void **state)
 {
     struct node node;

@@ -148,7 +148,7 @@ static void test_intervals_hold_what_fixed_clocks_save(void **state)
     assert_true(off < 0.015);
 }
 
-/* Where nothing is lowered nothing is compared. */
+/* Without lowered clocks there is no comparison. */
 static void test_an_unmanaged_run_tells_why_it_knows_nothing(void **state)
 {
     struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];

@@ -340,7 +340,8 @@ static struct lull_simulation_outcome simulate_fixed(const struct lull_play *pla
     return outcome;
 }
 
-/* What a user would choose is within the tolerance, saves, and one setting lower is not within. */
+/* The fixed settings are within the tolerance and save energy. One setting lower exceeds the
+ * tolerance. */
 static void test_fixed_settings_are_the_lowest_within_the_tolerance(void **state)
 {
     const double tolerance = 0.02;

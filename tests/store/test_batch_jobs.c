@@ -27,7 +27,7 @@
 
 #include "batch_case.h"
 
-/* What a made-up run costs; digits that no short text holds. */
+/* Returns the result of an invented run. Its numbers have more digits than a short text holds. */
 static struct lull_batch_progress result_of(uint64_t run, uint32_t size)
 {
     return (struct lull_batch_progress){

@@ -164,7 +164,7 @@ static void test_a_dead_nodes_run_is_lost_after_a_minute(void **state)
 
     (void)state;
     kill_node(&node);
-    move_clock(jobs, SOON_S); /* who knows */
+    move_clock(jobs, SOON_S); /* its end is not certain yet */
     assert_true(first_entry(jobs, "dead").is_alive);
     assert_int_equal(lull_batch_jobs_forget(jobs, "dead", NULL), -EBUSY);
     assert_int_equal(submit(jobs, "dead", &ticket), 0);

@@ -134,7 +134,7 @@ static void the_answer_to_a_question_is_found_among_others(void **state)
     assert_int_equal(out.sequence, 1);
     assert_int_equal(out.body.reply.code, 3);
     assert_int_equal(poll_count, 3);
-    assert_int_equal(polled_ms[0], 100); /* what is left of the time, in whole ms */
+    assert_int_equal(polled_ms[0], 100); /* remaining time, in whole ms */
     assert_int_equal(polled_ms[1], 98);
     assert_int_equal(polled_ms[2], 97);
     answer(LULL_MESSAGE_REPLY, 2, 0);

@@ -180,7 +180,8 @@ static void test_forked_child_has_no_table(void **state)
     lull_command_table_close(table);
 }
 
-/* What is being written, or was for ever, leaves the last result as it is. */
+/* A result that is being written, or whose writing never ended, leaves the last result unchanged.
+ */
 static void test_a_half_written_result_is_not_read(void **state)
 {
     /* Static, so that what lies between their members is 0 as well. */

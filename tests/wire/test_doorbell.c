@@ -1,6 +1,6 @@
 /*
- * How the reader of a job's events sleeps, in virtual time: which state the doorbell has in each
- * sleep, until when, and what ends it. SPDX-License-Identifier: Apache-2.0
+ * Sleeps of the reader of a job's events, in virtual time: the state of the doorbell in each sleep,
+ * its timeout, and the event that ends it. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -249,7 +249,7 @@ static void which_events_ring(void **state)
     lull_event_segment_destroy(producer);
 }
 
-/* What is reserved and not published yet is no event; what lies behind it is. */
+/* An event that is reserved but not published yet does not count. An event behind it does. */
 static void what_counts_as_an_event(void **state)
 {
     struct lull_event_segment *job = job_of(state);

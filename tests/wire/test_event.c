@@ -217,7 +217,7 @@ static void another_process_of_the_same_number_gets_another_slot(void **state)
     lull_event_segment_destroy(job);
 }
 
-/* What a slot says of its process is read whole or not at all, and written by one at a time. */
+/* The process of a slot is read completely or not at all, and it has one writer at a time. */
 static void a_half_written_identity_is_not_read(void **state)
 {
     const struct lull_process_info other = {getpid(), 5, 6, 7, "other"};

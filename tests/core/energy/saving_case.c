@@ -258,7 +258,7 @@ static void read_device(struct lull_random *random, const struct device *device,
 
 /* ---- one side ---------------------------------------------------------------------------- */
 
-/* How one kind of runs is measured. */
+/* Measurement of one kind of runs. */
 struct measurement {
     const struct saving_condition *condition;
     const struct job *job;

@@ -15,7 +15,7 @@
 /* The most cases that are summarised together. */
 enum { SAVING_CASE_MOST = 2000 };
 
-/* How many periods of the sensor an iteration lasts. */
+/* Length of an iteration, in periods of the sensor. */
 enum saving_step {
     STEP_NONE,  /* any number */
     STEP_LONG,  /* a whole number */

@@ -159,7 +159,7 @@ static struct lull_energy_source source_of(const struct device *device)
 
 /* ---- windows ------------------------------------------------------------------------------ */
 
-/* How it is read: what governors do (both), what liblull does (at the edges), old GPUs. */
+/* Ways of reading: those of governors (both), of liblull (at the edges), and of old GPUs. */
 enum reading {
     COUNTER_AND_POWER,
     COUNTER_ALONE,

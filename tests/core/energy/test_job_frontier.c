@@ -29,7 +29,7 @@ struct job {
     double constant_ratio; /* of the power of computing */
     double floor_mhz;      /* below it the voltage falls no further */
     double wait_w;
-    double wait_low_w; /* when gaps are lowered as well */
+    double wait_low_w; /* if gaps are lowered as well */
     double noise_ratio;
     double stalls_ratio; /* of iterations, which then take twice as long */
     bool lowers_gaps;
@@ -111,9 +111,9 @@ struct run {
     struct lull_random random;
     double now_s;
     double true_j;
-    double counter_s; /* when the counter is refreshed next */
-    double counter_j; /* what it says */
-    double sample_s;  /* when it is read next */
+    double counter_s; /* next refresh of the counter */
+    double counter_j; /* its value */
+    double sample_s;  /* its next reading */
     double last_s;    /* the last reading, and what was read */
     double last_j;
     uint32_t waiting; /* marks since then, which get their energy with the next reading */
@@ -415,8 +415,8 @@ static void test_other_sections_are_told_apart(void **state)
         "only one steady clock was tested with the accepted clocks in sections and gaps");
 }
 
-/* Where a budget's best clock is the one that is kept, one clock has one saving and one interval,
- * which other budgets keep as they were. */
+/* A budget whose best clock is the kept one gets the saving and the interval of the kept clock.
+ * Other budgets keep their own. */
 static void test_what_is_kept_has_one_interval(void **state)
 {
     static struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];

@@ -45,7 +45,7 @@ static void draw_curve(struct lull_random *random)
     }
 }
 
-/* What the sensor says at a time: the mean over window_ms up to its last refresh. */
+/* Returns the reading of the sensor at a time: the mean over window_ms up to its last refresh. */
 static double sensed_w(int at_ms, int window_ms)
 {
     const int to_ms = at_ms / 100 * 100;

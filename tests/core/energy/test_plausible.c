@@ -299,7 +299,7 @@ static void quarter_and_garbage(struct sensors *now)
     power_garbage(now);
 }
 
-/* Whether the energy must be known all the same, must not, or may be. */
+/* Expected result despite a fault: the energy must be known, must be unknown, or may be either. */
 enum outcome { KNOWN, UNKNOWN, EITHER };
 
 static const struct fault {

@@ -87,7 +87,7 @@ static void what_is_not_wider_stays(void **state)
     assert_true(node.limit.finding.length_s == 0.0);
 }
 
-/* Where nothing is wider, looking again and again must not find it wider by chance in the end. */
+/* If no swing is wider, repeated checks must rarely find a wider one by chance. */
 static void chance_gives_up_little(void **state)
 {
     uint32_t given_up = 0;

@@ -69,7 +69,7 @@ static inline int64_t unit_end(const struct unit_simulation *run, const int64_t 
     return ends[(size_t)stage * run->order->microbatches + microbatch];
 }
 
-/* When the action's data are there; -1: not yet. */
+/* Returns the time at which the action's data are available; -1: not yet. */
 static inline int64_t unit_data(const struct unit_simulation *run,
                                 const struct lull_pipeline_action *action)
 {

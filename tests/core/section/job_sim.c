@@ -27,10 +27,10 @@ struct gpu {
     uint32_t target;  /* under way */
     uint32_t written; /* by the last call */
     uint32_t was_written;
-    int64_t effect_ns; /* when target comes into force; 0 none */
+    int64_t effect_ns; /* time at which target takes effect; 0 none */
     double blocked_ms; /* of a call under way... */
     int64_t return_ns; /* ...which returns then; 0 none */
-    int64_t asked_ns;  /* when the oldest request without an answer was posted; 0 none */
+    int64_t asked_ns;  /* time of the oldest request without an answer; 0 none */
     struct request request;
     double call_ms; /* of the change under way, waiting included */
     double settle_ms;
@@ -384,7 +384,8 @@ static void serve_requests(struct world *world)
         }
 }
 
-/* What the governor hears of the driver: calls that have returned, and requests that wait. */
+/* Passes the state of the driver to the governor: calls that have returned, and requests that wait.
+ */
 static void hear_driver(struct world *world, uint32_t node)
 {
     int64_t since_ns = world->now_ns;

@@ -408,7 +408,7 @@ static void test_nodes_that_do_not_come_together(void **state)
         lull_agreement_take(agreement, &mine, 30);
         assert_false(lull_agreement_is_hopeless(agreement, 70, 60));
         assert_int_equal(lull_agreement_is_hopeless(agreement, 71, 60), rows[i].is_hopeless);
-        /* Who has agreed once is waited for. */
+        /* A node that has agreed once is awaited. */
         if (!rows[i].is_hopeless)
             assert_int_equal(lull_agreement_state(agreement, 71), LULL_AGREEMENT_SILENT);
         lull_agreement_destroy(agreement);

@@ -17,7 +17,7 @@
 #include "core/switching/feed_forward.h"
 #include "job_sim.h"
 
-/* What the controller may use. */
+/* Levers that the controller may use. */
 enum levers { ALL, SECTIONS, STEADY };
 
 /* One job, unmanaged and managed. */
@@ -144,7 +144,7 @@ static void test_the_leading_rank_may_leave(void **state)
     assert_int_equal(lull_controller_look(c->controller).phase, LULL_PHASE_SETTLED);
 }
 
-/* How often computation begins low until the descent begins. */
+/* Returns the number of computations that begin low before the descent begins. */
 static uint64_t begun_low_at_first(struct comparison *c, const struct lull_switch_cost *known)
 {
     lull_controller_destroy(c->controller);
@@ -264,7 +264,7 @@ static void tell_heat(void *context, int64_t now_ns)
         lull_controller_take_disturbance(hot->controller, 0);
 }
 
-/* How much of the energy is saved where the first GPU is hot for so long. */
+/* Returns the saving of energy if the first GPU is hot until until_ns. */
 static double saving_in_heat(struct comparison *c, int64_t until_ns)
 {
     struct hot_gpu hot = {.until_ns = until_ns};

@@ -32,7 +32,7 @@ struct interval {
     int64_t end_ns;
 };
 
-/* What the job does, laid out in time. */
+/* Timeline of the job. */
 struct history {
     uint32_t kernel_count;
     uint32_t edge_count;
@@ -225,8 +225,8 @@ static void continue_from(int64_t from_ns, uint32_t order)
     }
 }
 
-/* How much too early the gaps of the last passes begin at most, when computation takes a tenth
- * longer than in the window; ns. */
+/* Returns the largest time by which gaps of the last passes begin too early, ns, if computation
+ * takes a tenth longer than in the window. */
 static int64_t earliest_ns(bool is_reported)
 {
     static const struct job slowed = {
@@ -263,7 +263,8 @@ static int64_t earliest_ns(bool is_reported)
 static void test_a_steady_point_delays_gaps(void **state)
 {
     (void)state;
-    /* Where it begins beside a kernel, it is slowed as computation is on average, so nearly. */
+    /* The slowdown beside a kernel is that of computation on average, so the prediction is not
+     * exact. */
     assert_true(4 * earliest_ns(true) < earliest_ns(false));
 }
 
@@ -480,7 +481,7 @@ static void test_racing_kernels_tell_the_iteration(void **state)
     }
 }
 
-/* What communicates counts as a gap; the idle time belongs to none. */
+/* Communication counts as a gap; the idle time belongs to none. */
 static void test_the_blind_map_learns_from_racing_kernels(void **state)
 {
     static struct seen seen;

@@ -156,7 +156,7 @@ static int64_t next_ns(const struct node *node)
     return next > node->now_ns ? next : node->now_ns;
 }
 
-/* How many gaps of all GPUs have a target, so that they are switched. */
+/* Returns the number of gaps on all GPUs that have a target, so that they are switched. */
 static uint32_t count_switched(const struct node *node)
 {
     uint32_t switched = 0;

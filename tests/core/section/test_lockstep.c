@@ -242,7 +242,7 @@ static void test_nodes_notice_together_that_the_job_has_changed(void **state)
     disconnect(&network);
 }
 
-/* What another node may say: it keeps 40 and has refused 55 and below. */
+/* Plays another node that keeps 40 and has refused 55 and below. */
 static void allow_less(void *context, int64_t now_ns)
 {
     const struct job_sim_nodes *nodes = context;

@@ -42,7 +42,7 @@ static uint64_t find_certain(const struct lull_placement_evidence *evidence)
     return certain;
 }
 
-/* What is seen of a process that uses these GPUs and may communicate from one of them. */
+/* Draws evidence about a process that uses these GPUs and may communicate from one of them. */
 static struct lull_placement_evidence see(struct lull_random *random, uint64_t used, uint64_t main)
 {
     struct lull_placement_evidence evidence = {.blind = draw_set(random)};

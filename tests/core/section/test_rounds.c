@@ -112,7 +112,7 @@ static void test_stalls_hide_no_iteration(void **state)
     assert_int_equal(lull_rounds_find(newest_first, 1000, 1, 1), 50);
 }
 
-/* What has been found stays while it explains the times; another iteration replaces it. */
+/* The present iteration stays while it explains the times. Otherwise another one replaces it. */
 static void test_the_present_one_is_preferred(void **state)
 {
     static double shape[24];

@@ -17,7 +17,7 @@ enum { GPUS = 4, LAST = 3, CLOCKS = 81, MEETINGS = 3 };
 
 static const int64_t collective_ns = 5000000;
 static const double busy_ms = 100.0;
-/* What a point adds to computation; the slack takes it for 1.14 % at first. */
+/* Slowdown of computation by one point. The slack assumes 1.14 % at first. */
 static const double point_cost = 0.0105;
 /* No wait of an iteration with so many collectives pays for a point by itself. */
 enum { MANY = 12 };

@@ -21,10 +21,10 @@ enum { UNDER_WAY = 64, SEEN = 64 };
 
 static const int64_t collective_ns = 5000000;
 static const double busy_ms = 120.0; /* so that each iteration is reported */
-/* What a point adds to computation; the slack takes it for 1.14 % at first. */
+/* Slowdown of computation by one point. The slack assumes 1.14 % at first. */
 static const double point_cost = 0.0105;
 
-/* How long each rank was in each collective of an iteration, and at which points it ran. */
+/* Time of each rank in each collective of an iteration. */
 struct truth {
     double length_ms[MEETINGS][RANKS];
 };
@@ -119,7 +119,7 @@ static double total_ms(const struct truth *truth, uint32_t rank)
     return sum_ms;
 }
 
-/* What a rank has waited for the last one, in the collective where that was longest. */
+/* Returns the longest wait of a rank for the last one, over all collectives. */
 static double longest_wait_ms(const struct truth *truth, uint32_t rank)
 {
     double longest_ms = 0.0;
@@ -396,7 +396,7 @@ static void test_silence_is_no_slack(void **state)
     destroy(&job);
 }
 
-/* Where it has recovered in part the others come up step by step. */
+/* If the slow rank recovers in part, the others are raised step by step. */
 static void test_what_is_left_of_a_wait_is_kept(void **state)
 {
     struct job job;
@@ -449,7 +449,7 @@ static void test_what_another_node_tries_is_no_slack(void **state)
     job.factors[3] = 1.1;
     iterate(&job, 60);
     assert_in_range(least_points(&job, 3), 7, 9);
-    /* What rests on it is neither lowered further nor given up meanwhile. */
+    /* Points that rest on the slow rank are neither lowered further nor given up meanwhile. */
     job.common[1] = 8;
     iterate(&job, 3 * LULL_SLACK_STALE);
     assert_in_range(least_points(&job, 3), 7, 9);

@@ -200,7 +200,7 @@ static void test_the_order_cancels_drift(void **state)
 
 enum { REPETITIONS = 2000, ITERATIONS = 40, SIZES = 3, COUNTS = 3 };
 
-static const double sizes[SIZES] = {0.001, 0.003, 0.01}; /* how much runs differ, relative */
+static const double sizes[SIZES] = {0.001, 0.003, 0.01}; /* relative differences of runs */
 static const uint32_t counts[COUNTS] = {3, 5, 10};
 
 enum difference {
@@ -224,7 +224,7 @@ static const char *const difference_names[DIFFERENCES] = {"normal",
                                                           "3 times as much if managed",
                                                           "exponential, managed only"};
 
-/* How runs of one comparison differ. */
+/* Model of the differences between runs of one comparison. */
 struct world {
     enum difference difference;
     double size;
@@ -357,7 +357,7 @@ struct sensor {
     double aliasing;
 };
 
-/* What the sensor says that a run drew: a run of 200 iterations of 0.6 s at this power. */
+/* Returns the energy that the sensor reports for a run of 200 iterations of 0.6 s at this power. */
 static double measured_j(const struct sensor *sensor, struct world *world, double power_w)
 {
     const double seconds = 120.0;

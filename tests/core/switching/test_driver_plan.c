@@ -99,7 +99,8 @@ static void test_raisings_are_in_time_and_as_late_as_can_be(void **state)
     }
 }
 
-/* What is won is the difference of the best plans with and without, if every raising is in time. */
+/* The gain is the difference of the best plans with and without the new raising, if every raising
+ * is in time. */
 static void test_a_gain_is_what_the_node_wins(void **state)
 {
     uint32_t worth = 0;

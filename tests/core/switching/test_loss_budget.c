@@ -101,7 +101,7 @@ static bool is_known(const struct ledger *ledger)
     return excess_error_of(ledger) <= ledger->rate * level_of(ledger);
 }
 
-/* What the present point has spent by itself. */
+/* Returns the loss of the present point alone. */
 static double spent_of(const struct ledger *ledger)
 {
     const double certain_ms = certain_of(sum_of(ledger), sum_variance_of(ledger));
@@ -242,7 +242,7 @@ static void test_single_events_cost_nothing_and_four_all_they_take(void **state)
     }
 }
 
-/* What a faster point gains cannot be spent by the next one. */
+/* The gain of a faster point cannot be spent by the next one. */
 static void test_a_gain_pays_for_nothing(void **state)
 {
     struct lull_loss_budget budget = {.rate = 0.01};

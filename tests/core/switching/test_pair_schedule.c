@@ -3,11 +3,11 @@
 
 #include "core/switching/pair_schedule.h"
 
-/* What a pair is found to be by going through its iterations. */
+/* Properties of a pair, found by going through its iterations. */
 struct found_pair {
     uint64_t begin;
     uint64_t length;          /* of each block */
-    uint32_t reference_block; /* which one it is */
+    uint32_t reference_block; /* its number */
 };
 
 /* Goes through one pair from *iteration on, checks what holds for each of them, and leaves

@@ -35,7 +35,7 @@ static void test_screens_and_proofs_end_with_a_verdict(void **state)
     assert_int_equal(estimate_of(&world, false).pairs, 6);
     lull_trial_drop_kept(&world.trial);
     assert_int_equal(estimate_of(&world, false).pairs, 0);
-    /* What does not pay is screened out, and not requested by a proof. */
+    /* A screen rejects a candidate that does not pay; a proof does not require that it pays. */
     world.terms.worth_ratio = 0.002;
     world.noise_ms = 0.1; /* so that it is not far slower at once */
     begin(&world, LULL_TRIAL_SCREEN);

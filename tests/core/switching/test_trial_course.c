@@ -192,7 +192,7 @@ static void test_a_trial_begins_when_the_budget_allows_it(void **state)
     assert_int_equal(world.ranks[0].base, world.iteration[0] + 101);
 }
 
-/* What takes more than 512 iterations to earn is not checked. */
+/* A check is not afforded if its cost takes more than 512 iterations to earn. */
 static void test_a_check_that_is_far_away_is_not_afforded(void **state)
 {
     const struct lull_trial_config config = usual_config(RANKS);
@@ -232,7 +232,7 @@ static void test_a_watch_tells_that_the_budget_is_spent(void **state)
         result = run_on(&world);
     assert_int_equal(result, LULL_TRIAL_SPENT);
     assert_true(world.slot.candidate && left_ms(&world, 0) < 0.0);
-    /* Where other nodes run the same iterations the pair is cut instead, as on them. */
+    /* If other nodes run the same iterations, the pair is cut instead, as on them. */
     world.trial.config.is_aligned = true;
     assert_int_equal(run_one(&world, 0), LULL_TRIAL_GOES_ON);
     while (!world.slot.pair_ends) {
@@ -329,14 +329,14 @@ static void test_a_job_that_changes_spends_nothing(void **state)
             assert_near(level->mean_ms, now_ms, 1e-9);
         assert_near(world.ranks[0].level_ms, level->mean_ms, 0.0);
         assert_int_equal(world.ranks[0].lowered, 0);
-        /* Where nothing has run low since the last block there is nothing to be corrected. */
+        /* If nothing has run low since the last block, there is nothing to correct. */
         add_many(&world, 3, false, now_ms + 20.0, 10);
         assert_int_equal(level->count, i == 0 ? 128 : 20);
         assert_true(level->mean_ms < now_ms + 15.0);
     }
 }
 
-/* How long harm takes to show tells how long the blocks of a check have to be. */
+/* The time that harm takes to show determines the minimum length of the blocks of a check. */
 static void test_telling_blocks_are_twice_the_run(void **state)
 {
     struct lull_trial_config config = usual_config(RANKS);
@@ -395,7 +395,7 @@ static void test_a_trial_is_joined(void **state)
         assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
         assert_int_equal(estimate_of(&world, true).pairs, 3);
         assert_int_equal(world.slot.pair, joined + 3);
-        /* What is kept stays as it is in a watch that is joined. */
+        /* A kept candidate stays in force in a watch that is joined. */
         begin(&world, LULL_TRIAL_WATCH);
         lull_trial_join(&world.trial, 1);
         world.iteration[0]++;

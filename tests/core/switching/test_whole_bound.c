@@ -4,7 +4,7 @@
 
 enum { RUNS = 400, PAIRS = 60 };
 
-/* What the job does by itself, and what a low iteration costs. */
+/* Behaviour of the job without Lull, and the cost of a low iteration. */
 struct job {
     double warm_up; /* fades by 1/e in 100 iterations */
     double trend;   /* per iteration */

@@ -24,7 +24,7 @@ struct world {
     double noise_ms;
     uint32_t low[RANKS]; /* iterations at the candidate */
     struct lull_pair_slot slot;
-    bool is_placed; /* whether the last iteration had a slot */
+    bool is_placed; /* the last iteration had a slot */
 };
 
 /* Any loss is allowed. */

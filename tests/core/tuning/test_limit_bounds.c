@@ -100,7 +100,7 @@ static struct lull_job_selector draw_selector(struct lull_random *random)
     return selector;
 }
 
-/* What the aim makes of a limit; INFINITY: too slow. */
+/* Returns the value of a limit for the aim; INFINITY: too slow. */
 static double value_of(const struct lull_job_selector *selector,
                        const struct lull_limit_known *highest, const struct lull_limit_known *limit)
 {

@@ -293,7 +293,8 @@ static void test_a_slowdown_that_does_not_come_again_ends_nothing(void **state)
     lull_limit_search_destroy(search);
 }
 
-/* How much more than the best the aim has to pay. */
+/* Returns the relative excess of the found point over the best one, in energy or cost by the aim.
+ */
 static double regret(const struct lull_job_selector *selector, const struct lull_cost_point *found,
                      const struct lull_cost_point *best)
 {

@@ -18,7 +18,7 @@ enum client_order {
     CLIENT_CONNECT,  /* to the socket that `packet` names */
     CLIENT_SEND,     /* `packet` */
     CLIENT_SEND_FD,  /* `packet` with a descriptor */
-    CLIENT_RECEIVE,  /* what is there, after a moment if nothing is */
+    CLIENT_RECEIVE,  /* messages that are there; waits a moment if there are none */
     CLIENT_POST,     /* `request` for GPU `slot`, and ring */
     CLIENT_LIMIT,    /* `limit_mw` for GPU `slot`, and ring */
     CLIENT_SCRIBBLE, /* random words all over the command table, and ring */
@@ -30,7 +30,7 @@ enum client_order {
 
 enum { CLIENT_CROWD_SIZE = 80 };
 
-/* What the client knows from the daemon's messages since it was started. */
+/* State of the client by the daemon's messages since it was started. */
 struct client_answer {
     uint32_t granted;  /* GPUs, a bit for each */
     uint32_t obeyed;   /* types of messages that were not refused, a bit for each */

@@ -184,7 +184,8 @@ static struct lull_cap cap_of(const struct gpu *gpu)
     return gpu->cap_count > 0 ? gpu->caps[(gpu->cap_count - 1) % MAX_CAPS] : (struct lull_cap){0};
 }
 
-/* Whether one of the last caps leads to this clock or this power limit; the other one is 0. */
+/* Returns whether one of the last caps leads to this clock or this power limit; the other one is 0.
+ */
 static bool is_of_cap(const struct gpu *gpu, uint32_t sm_mhz, uint32_t limit_mw)
 {
     for (uint32_t i = 0; i < MAX_CAPS && i < gpu->cap_count; i++)
@@ -276,8 +277,8 @@ static uint32_t clock_of(const struct gpu *gpu)
     return gpu->locked_mhz != 0 ? gpu->locked_mhz : DRIVER_HIGHEST_MHZ;
 }
 
-/* How far a clock may be from its cap: readings may be off by one step, so that a call without
- * effect which would have changed it by one is not noticed. */
+/* Returns the tolerance of a clock above its cap. Readings may be off by one step, so a call
+ * without effect is not noticed if it would have changed the clock by one step. */
 static uint32_t tolerance_of(const struct gpu *gpu)
 {
     return gpu->was_ignored ? STEP_MHZ : 0;

@@ -21,7 +21,7 @@ enum {
     DRIVER_MOST_LIMIT_MW = 400000,
 };
 
-/* What a GPU does wrong. */
+/* Faults of a GPU. */
 struct driver_faults {
     bool hangs_in_sets;
     bool hangs_in_reads;
@@ -56,7 +56,7 @@ void driver_cap(uint32_t gpu, const struct lull_cap *cap);
 int driver_find_capped(void);
 int driver_find_uncapped(void);
 
-/* Whether a GPU that works, leased or not, is above its cap. */
+/* Returns whether a GPU that works, leased or not, is above its cap. */
 bool driver_is_above_cap(uint32_t gpu);
 
 void driver_set_faults(uint32_t gpu, const struct driver_faults *faults);
@@ -67,7 +67,7 @@ int driver_find_touched(void);
 /* Prints the last calls. It takes no lock, since the caller that finds a violation may hold it. */
 void driver_tell(int fd);
 
-/* How many calls have changed something, or were to. */
+/* Returns the number of calls that have changed something, or were meant to. */
 uint64_t driver_calls(void);
 
 #endif

@@ -831,7 +831,7 @@ static void live_again(void)
     start_server();
 }
 
-/* What a reload reads. */
+/* Writes the policy that a reload reads. */
 static void write_policy(void)
 {
     FILE *const file = fopen(policy_path, "we");

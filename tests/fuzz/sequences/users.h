@@ -32,7 +32,7 @@ extern const char users_policy[];
 /* Reports which user a process stands for; before it connects. */
 void users_note_process(pid_t pid, enum users_user user);
 
-/* What clients of a GPU request in this sequence. */
+/* Sets the band that clients of a GPU request in this sequence. */
 void users_set_wanted(uint32_t gpu, const struct lull_band *wanted);
 
 /* Called with what must never have happened; does not return. */

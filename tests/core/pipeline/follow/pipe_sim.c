@@ -40,7 +40,7 @@ struct device {
     double call_ms; /* since the request; the call itself: */
     double driver_ms;
     double settle_ms;
-    /* Who looks on. */
+    /* Tracker of the device, and the true times. */
     struct lull_op_tracker *tracker;
     uint32_t reported; /* edges, and what they must be */
     bool is_reported;
@@ -299,7 +299,7 @@ static void check_edge(struct pipe_sim *sim, struct device *device,
     const int64_t *really = edge->is_end ? device->ends_ns : device->begins_ns;
     double min_ms = INFINITY;
 
-    /* What it waited for is there; it begins in a moment. */
+    /* Its inputs are there; it begins in a moment. */
     if (!edge->is_end && !device->is_running && device->next == edge->op)
         min_ms = fabs((double)(edge->time_ns - sim->now_ns) * 1e-6);
     /* An expected end came a little early; it ends in a moment. */
@@ -446,7 +446,7 @@ static bool has_met(const struct pipe_sim *sim, const struct device *device)
     return true;
 }
 
-/* What the operation has waited for will come again in the next iteration. */
+/* Consumes the inputs of the operation. They arrive again in the next iteration. */
 static void use_up(struct pipe_sim *sim, uint32_t op)
 {
     const struct lull_pipeline_graph *graph = &sim->graph;

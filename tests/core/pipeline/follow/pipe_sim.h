@@ -33,7 +33,7 @@ struct pipe_sim_config {
     double settle_spread_ms; /* uniform on top */
     double slow_settle_ms;   /* instead, one time in a hundred; 0: never */
     uint32_t iterations;
-    bool sees_transfers;   /* what sends and receives is seen; else sections */
+    bool sees_transfers;   /* reports sends and receives; else sections */
     double joins_ms;       /* no event before that is used */
     uint32_t odd_at;       /* in this iteration the first device says a section too many; 0 never */
     bool ignores_lowering; /* the driver says yes and does nothing */

@@ -35,7 +35,8 @@ static uint32_t mhz_of(const struct lull_pipeline_problem *problem, const uint32
     return lull_pipeline_class_of(problem, op)->points[point[op]].sm_mhz;
 }
 
-/* What three iterations of a plan request; one behind the other, each as long as the plan. */
+/* Lists the changes that three iterations of a plan request, one behind the other, each as long as
+ * the plan. */
 static void ask(struct world *world, const struct lull_pipeline_problem *problem,
                 const struct lull_pipeline_switching *switching, const uint32_t *point)
 {

@@ -14,7 +14,7 @@
 
 enum planner { FRONTIER, FED_FORWARD, PLANNERS };
 
-/* What the simulated driver needs: 4 ms a call, 5 to 20 ms until a clock has settled. */
+/* Timing of the simulated driver: 4 ms a call, 5 to 20 ms until a clock has settled. */
 static const struct lull_pipeline_switching switching = {
     .down_ns = 16500000, .up_ns = 24000000, .is_fed_forward = true, .early_ns = 7500000};
 

@@ -101,7 +101,8 @@ static uint32_t valley_of(const struct lull_profiling *profiling, uint32_t stage
     return best;
 }
 
-/* How much more energy the clocks that were found take than the best ones, without noise. */
+/* Returns the largest relative excess of the energy of the found clocks over that of the best ones,
+ * without noise. */
 static double loss_of(const struct recorded *recorded, const struct lull_profiling *profiling)
 {
     double worst = 0;

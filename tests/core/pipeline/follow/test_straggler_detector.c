@@ -1,5 +1,5 @@
-/* When a straggler is detected, what is requested, and when that ends. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Detection of a straggler, its request, and its end.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/follow/straggler_detector.h"
 #include "../../property.h"
 
@@ -11,7 +11,7 @@ struct world {
     double noise;
     double others;          /* iteration length of the slowest other copy, of SPAN; 0 none */
     double serial;          /* something behind the iteration, of SPAN */
-    double factor[DEVICES]; /* how slow devices are */
+    double factor[DEVICES]; /* slowness of devices */
     double asked[DEVICES];
     double extra; /* that the copy takes longer, of SPAN */
     uint32_t asks;

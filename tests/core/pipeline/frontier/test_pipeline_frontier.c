@@ -73,7 +73,8 @@ static double relaxed_nj(const struct pipeline_case *it, uint32_t op, int64_t du
     return least;
 }
 
-/* What stands here holds by itself: a plan that keeps the time, and a proof of its energy. */
+/* The present point is valid on its own: its plan keeps the time, and a certificate proves its
+ * energy. */
 static void check_here(struct stand *stand, uint64_t seed)
 {
     const struct pipeline_case *it = stand->it;

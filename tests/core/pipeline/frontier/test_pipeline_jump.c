@@ -15,7 +15,7 @@ enum { CASES = 400 };
 
 static const struct pipeline_case_random size = {.ops = 40, .points = 8, .devices = 5};
 
-/* What the windows of the potentials cost, blocking aside. */
+/* Returns the energy of the windows of the potentials, without blocking. */
 static double windows_nj(const struct lull_frontier_network *network)
 {
     double energy_nj = 0.0;
@@ -27,7 +27,7 @@ static double windows_nj(const struct lull_frontier_network *network)
     return energy_nj;
 }
 
-/* What the flow proves for a time: no plan as fast costs less. */
+/* Returns the bound that the flow proves for a time: no plan as fast takes less energy. */
 static double proof_nj(const struct lull_frontier_network *network, int64_t time_ns)
 {
     double sum = -(double)network->value * (double)time_ns;

@@ -34,7 +34,7 @@ static void draw_profile(struct lull_pipeline_profile *profile, struct lull_rand
         }
 }
 
-/* How long 1F1B takes at the highest clocks. */
+/* Returns the time of 1F1B at the highest clocks. */
 static int64_t fastest_1f1b(const struct lull_pipeline_shape *shape,
                             const struct lull_pipeline_profile *measured)
 {

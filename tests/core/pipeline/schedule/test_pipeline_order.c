@@ -197,7 +197,8 @@ static int build(const struct lull_pipeline_order *order, const struct lull_pipe
 static const struct lull_pipeline_links no_links = {NULL, 0};
 static const struct lull_pipeline_replicas one_copy = {.count = 1};
 
-/* What waits for itself: also within a device, and through another one. */
+/* Orders with operations that wait for themselves are rejected, also within a device and through
+ * another one. */
 static void test_cycles(void **state)
 {
     static const struct {

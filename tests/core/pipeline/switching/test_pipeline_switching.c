@@ -14,7 +14,8 @@
 
 enum { MOST_OPS = 8, MAX_DEVICES = 3, TICK_NS = 10000, CASES = 400 };
 
-/* How long an operation takes at a clock; at the next one below, or the lowest, if it lacks it. */
+/* Returns the time of an operation at a clock. If it has no such point, the next one below counts,
+ * or the lowest. */
 static double time_at(const struct pipeline_case *it, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = &it->profile.classes[it->graph.ops[op].class_index];
@@ -67,7 +68,7 @@ static bool may_begin(const struct pipeline_case *it, uint32_t op, const int64_t
     return true;
 }
 
-/* What share of an operation is done in a tick, at the clock as it is. */
+/* Returns the share of an operation that is done in a tick, at the present clock. */
 static double progress(const struct pipeline_case *it, const uint32_t *point, uint32_t op,
                        const struct simulated *device, int64_t now_ns)
 {
