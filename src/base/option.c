@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/nearest.h"
+#include "base/nearest_word.h"
 #include "base/option_value.h"
 
 /* One row of any of the tables, and what the command line said of it. */

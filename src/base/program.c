@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/nearest.h"
+#include "base/nearest_word.h"
 #include "base/output.h"
 #include "base/printable.h"
 

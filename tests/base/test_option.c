@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/nearest.h"
+#include "base/nearest_word.h"
 #include "base/option.h"
 
 struct values {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/doctor/judge_parts.h"
-#include "device/reason.h"
+#include "device/unmanaged_reason.h"
 
 /* Appends a rule for this user to a policy. */
 #define GIVE_GPUS "printf '[user %%s]\\ngpus = all\\n' \"$(id -u)\" | sudo tee -a %s"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/doctor/judge_parts.h"
-#include "device/reason.h"
+#include "device/unmanaged_reason.h"
 
 enum {
     /* Field 186 (power now, not a mean over 1 s) and fields 298 and 299 (whether the memory clock

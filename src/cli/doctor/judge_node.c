@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/doctor/judge_parts.h"
-#include "device/reason.h"
+#include "device/unmanaged_reason.h"
 
 enum {
     FIRST_PLUGIN_NCCL = 22300,  /* the first that loads profiler plugins (ABI v1) */

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "core/section/iteration.h"
 #include "core/stats/rhythm.h"
-#include "device/reason.h"
+#include "device/unmanaged_reason.h"
 #include "governor/run/run_missing.h"
 #include "governor/run/run_witness.h"
 #include "wire/job_file.h"

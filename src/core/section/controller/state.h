@@ -1,7 +1,7 @@
 /*
  * The controller's state, private to its files. Calls go down this list only:
  *   controller.c  inputs and outputs
- *   driver.c      evidence from the driver's calls
+ *   driver_calls.c evidence from the driver's calls
  *   view.c        the view for readers
  *   visits.c      at which points an iteration runs, for comparisons
  *   iteration.c   an iteration that has ended: for the trial, and what is due after it
@@ -110,7 +110,7 @@ struct lull_controller {
     uint32_t aligned_window;    /* iterations, with other nodes; 0: the own */
 };
 
-/* ---- driver.c ----------------------------------------------------------------- */
+/* ---- driver_calls.c ----------------------------------------------------------------- */
 
 /* While the driver is not trusted everything is raised, and no test runs. */
 void lull_controller_act_on_driver(struct lull_controller *controller,

@@ -2,8 +2,8 @@
  * Reasons why the clocks of a GPU are not Lull's to set, in words for users. The findings of a run
  * and `lull doctor` share them. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_DEVICE_REASON_H
-#define LULL_DEVICE_REASON_H
+#ifndef LULL_DEVICE_UNMANAGED_REASON_H
+#define LULL_DEVICE_UNMANAGED_REASON_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * Finds the word that is likely to be meant by one that is mistyped. Pure; any thread.
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_BASE_NEAREST_H
-#define LULL_BASE_NEAREST_H
+#ifndef LULL_BASE_NEAREST_WORD_H
+#define LULL_BASE_NEAREST_WORD_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/reason.h"
+#include "device/unmanaged_reason.h"
 
 #include <errno.h>
 #include <inttypes.h>
