@@ -1,5 +1,5 @@
 """Compares feed-forward with reactive switching on a recorded job, over switch latencies and numbers
-of GPUs, in virtual time. It prints the table of docs/latency.md. A third of each latency is the driver's call, which GPUs
+of GPUs, in virtual time. It prints the table of docs/research/measurements/latency.md. A third of each latency is the driver's call, which GPUs
 queue for; the rest is settling.
 SPDX-License-Identifier: Apache-2.0
 

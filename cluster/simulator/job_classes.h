@@ -1,7 +1,7 @@
 /*
  * Classes of jobs on models of GPUs, which replace data missing from a trace. A class is a mix of
  * kernels whose power and memory share were measured on an A100, and a share of exposed
- * communication that was measured with data-parallel replicas; cluster/docs/cluster.md has the
+ * communication that was measured with data-parallel replicas; docs/research/cluster.md has the
  * table and the sources.
  *
  * For a model of GPU on which a kernel was not measured, the A100's kernel is taken, with its power

@@ -10,7 +10,7 @@
 
 /* A neighbour of the cheapest clock is nearly as cheap within this; a knee is where the slope of
  * log power over log clock changes by this between two neighbours. The first is the protocol's
- * (lab/docs/dataset.md); */
+ * (docs/research/dataset.md); */
 static const double near_ratio = 0.05;
 static const double knee_slope = 0.5;
 

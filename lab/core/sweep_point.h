@@ -5,8 +5,8 @@
  * Energy is counted between two edges: times at which the GPU's energy counter was seen to be
  * refreshed. Between two arbitrary reads it would be off by up to a refresh at both ends. Between
  * the edges the counter is read rarely, since reading it often makes some counters fall short
- * (docs/energy.md), while power, clocks and reasons are looked at some ten times a second. Polled
- * power over the same time checks the counter, and replaces one that failed.
+ * (docs/user/energy.md), while power, clocks and reasons are looked at some ten times a second.
+ * Polled power over the same time checks the counter, and replaces one that failed.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,6 +1,6 @@
 /*
  * The kernels of a suite on an NVIDIA GPU: those of data/kernels, or of a description of one's own
- * (lab/docs/kernels.md). SPDX-License-Identifier: Apache-2.0
+ * (docs/research/kernels.md). SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_LAB_SWEEP_CUDA_WORKLOAD_H
 #define LULL_LAB_SWEEP_CUDA_WORKLOAD_H

@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* The energy counter's period was measured: reading one more than once a
- * second makes some fall short (docs/energy.md). */
+ * second makes some fall short (docs/user/energy.md). */
 static const double look_s = 0.1;
 static const double count_s = 1.0;
 static const double process_look_s = 1.0;

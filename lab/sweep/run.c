@@ -21,7 +21,8 @@ static const struct lull_workload_kind *const suites[] = {&lull_emulated_workloa
 /* The length of one run of a kernel, in seconds. */
 static const double slice_s = 0.25;
 
-/* Repeats of a point whose times or powers differ by more are repeated (lab/docs/dataset.md). */
+/* Repeats of a point whose times or powers differ by more are repeated (docs/research/dataset.md).
+ */
 static const double disagreement_ratio = 0.03;
 
 struct sweep_session {

@@ -1,6 +1,6 @@
 /*
- * The contents of a sweep's sidecar (lab/docs/dataset.md) that are known when the sweep begins.
- * Threads: one. SPDX-License-Identifier: Apache-2.0
+ * The contents of a sweep's sidecar (docs/research/dataset.md) that are known when the sweep
+ * begins. Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_LAB_SWEEP_SIDECAR_H
 #define LULL_LAB_SWEEP_SIDECAR_H

@@ -17,8 +17,8 @@
 #include "device/device.h"
 
 /* Margin by which a time may rise, or a power fall, with a higher clock: in sets that are known to
- * be good at most 8 of 1,500 steps exceed it (lab/docs/dataset.md). Also the margin of the ratio
- * test. */
+ * be good at most 8 of 1,500 steps exceed it (docs/research/dataset.md). Also the margin of the
+ * ratio test. */
 static const double margin_ratio = 0.03;
 
 enum { SHOWN = 100 }; /* findings that are printed; the rest is counted */

@@ -1,7 +1,7 @@
 /*
  * The dataset that `lull sweep` writes: a comma-separated table with a row for each kernel,
- * operating point and repeat. lab/docs/dataset.md is its contract. A cell that is empty was not
- * measured; a row that is not valid says why and stays in the table.
+ * operating point and repeat. docs/research/dataset.md is its contract. A cell that is empty was
+ * not measured; a row that is not valid says why and stays in the table.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */

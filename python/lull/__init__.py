@@ -3,7 +3,7 @@
 
 Marks for ``lull run`` and energy windows: :func:`section`, :func:`step`, :func:`window`. Commands of Lull: :func:`devices`,
 :func:`report`, :func:`simulate`, :func:`analyze`, and :mod:`lull.batch`. :mod:`lull.zeus` has the interface of Zeus, and
-:mod:`lull.callbacks` is for Hugging Face Trainer, Lightning and Accelerate. docs/python.md has examples.
+:mod:`lull.callbacks` is for Hugging Face Trainer, Lightning and Accelerate. docs/user/python.md has examples.
 """
 from . import batch, callbacks
 from ._commands import AnalyzeHandler, analyze, analyze_handler, devices, report, simulate

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch size of recurring jobs, through `lull batch` (docs/batch.md)."""
+"""The batch size of recurring jobs, through `lull batch` (docs/user/batch-jobs.md)."""
 import subprocess
 from typing import Optional, Sequence, Tuple
 

@@ -3,7 +3,7 @@
 
     from lull.zeus import GlobalPowerLimitOptimizer, ZeusMonitor
 
-Figures follow the rules of docs/energy.md: an energy that is not known is NaN, never 0, and each has an uncertainty.
+Figures follow the rules of docs/user/energy.md: an energy that is not known is NaN, never 0, and each has an uncertainty.
 Names of Zeus that have no equivalent raise NotImplementedError, which names the alternative.
 """
 import atexit
@@ -72,7 +72,7 @@ class _OpenWindow:
 
 
 class ZeusMonitor:
-    """Measures time and energy of blocks of code (see the example in docs/python.md).
+    """Measures time and energy of blocks of code (see the example in docs/user/python.md).
 
     GPU indices count the GPUs that the program may use, in the order of CUDA_VISIBLE_DEVICES. A window begins and ends at
     the same time on all GPUs. GPUs of AMD and Intel, and GPUs without an energy counter, are measured as well.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/python.md run as they are, on an emulated node.
+"""The examples of docs/user/python.md run as they are, on an emulated node.
 
 usage: test_documents.py LULL LIBLULL"""
 import os
@@ -13,7 +13,7 @@ import case
 
 class Examples(unittest.TestCase):
     def test_each(self):
-        with open(os.path.join(case.SOURCE, "docs", "python.md"), encoding="utf-8") as file:
+        with open(os.path.join(case.SOURCE, "docs", "user", "python.md"), encoding="utf-8") as file:
             examples = re.findall(r"^```python\n(.*?)^```", file.read(), re.M | re.S)
         self.assertGreaterEqual(len(examples), 5)
         for example in examples:

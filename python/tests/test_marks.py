@@ -119,7 +119,7 @@ class Report(unittest.TestCase):
             lull.report(case.SOURCE + "/data/metrics.json")
 
     def test_the_documents_example(self):
-        path = case.SOURCE + "/docs/report-example.json"
+        path = case.SOURCE + "/docs/user/report-example.json"
         report = lull.report(path)
         with open(path, encoding="utf-8") as file:
             document = json.load(file)

@@ -15,7 +15,7 @@ static const double alike_ratio = 1e-4;
  * alone. */
 enum { BEYOND = 2 };
 /* Ranks that wait for no other rank are tried up to this many steps above the best step of each.
- * Chosen: two is best for the recorded pair in docs/joint.md. */
+ * Chosen: two is best for the recorded pair in docs/research/measurements/joint.md. */
 enum { APART_HIGHER = 4 };
 
 /* ---- ranks that wait --------------------------------------------------------------------- */

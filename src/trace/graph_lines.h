@@ -1,6 +1,6 @@
 /*
  * Task graphs as JSON, one object per line, in any order but that a device runs its operations in
- * the order of the file (docs/pipeline-formats.md):
+ * the order of the file (docs/reference/pipeline-formats.md):
  *   {"op": 3, "device": 0, "stage": 0, "kind": "forward", "microbatch": 1}
  *   {"op": 9, "device": 0, "stage": 0, "kind": "fixed", "time_s": 0.02, "energy_j": 4}
  *   {"from": 3, "to": 7, "latency_s": 0.0002}

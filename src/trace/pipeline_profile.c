@@ -382,8 +382,9 @@ int lull_pipeline_profile_read(const char *path, struct lull_pipeline_profile *p
         {"energy_mj", ENERGY, MICRO, true},
         {NULL},
     };
-    static const struct lull_table table = {known, (1u << PARTNER) - 1, "docs/pipeline-formats.md",
-                                            NULL, profile_table_add_row};
+    static const struct lull_table table = {known, (1u << PARTNER) - 1,
+                                            "docs/reference/pipeline-formats.md", NULL,
+                                            profile_table_add_row};
     struct profile_reading reading = {.path = path};
     struct lull_pipeline_profile profile;
     int rc;

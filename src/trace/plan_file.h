@@ -2,7 +2,7 @@
  * Plan files: Lull's own form of a plan, complete in itself. JSON with everything needed to execute
  * a plan (the clock of every operation of every device, in order) and to prove it: the measured
  * options, what waits for what, what the plan claims, and the flow that proves the bound.
- * docs/pipeline-formats.md describes every field.
+ * docs/reference/pipeline-formats.md describes every field.
  *
  * Times have 9 decimals of a second and are exact. A file is not trusted: every refusal names the
  * byte. What a plan claims has not been checked when it has been read; `lull plan --verify` does.

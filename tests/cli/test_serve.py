@@ -188,7 +188,7 @@ class Figures(unittest.TestCase):
 
     def test_runs(self):
         os.makedirs(os.path.join(self.node.directory.name, "first"))
-        with open(os.path.join(ROOT, "docs", "report-example.json"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "docs", "user", "report-example.json"), encoding="utf-8") as file:
             report = file.read()
         with open(os.path.join(self.node.directory.name, "first", "report.json"), "w", encoding="utf-8") as file:
             file.write(report)
@@ -211,7 +211,7 @@ class Figures(unittest.TestCase):
             folder = os.path.join(self.node.directory.name.encode(), name)
             os.makedirs(folder)
             self.addCleanup(shutil.rmtree, folder)
-            shutil.copy(os.path.join(ROOT, "docs", "report-example.json").encode(), os.path.join(folder, b"report.json"))
+            shutil.copy(os.path.join(ROOT, "docs", "user", "report-example.json").encode(), os.path.join(folder, b"report.json"))
         pipe = os.path.join(self.node.directory.name, "pipe")
         os.makedirs(pipe)
         os.mkfifo(os.path.join(pipe, "report.json"))

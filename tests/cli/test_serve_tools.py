@@ -170,7 +170,7 @@ class Scraped(unittest.TestCase):
 
     def test_joins_with_dcgm_exporter(self):
         self.wait_for_data("DCGM_FI_DEV_POWER_USAGE")
-        with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "docs", "reference", "metrics.md"), encoding="utf-8") as file:
             joins = [line.strip() for line in file if line.startswith("    ") and "DCGM" in line]
         self.assertEqual(len(joins), 2)
         for expression, count in zip(joins, (8, 2)):

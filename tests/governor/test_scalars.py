@@ -1,4 +1,4 @@
-"""What `lull run --scalars` writes: an event file and lines of JSON that say the same, as docs/scalars.md lists it.
+"""What `lull run --scalars` writes: an event file and lines of JSON that say the same, as docs/user/scalars.md lists it.
 
 The event file is read here by hand, and by TensorBoard's own reader where that is installed.
 Run as: test_scalars.py LULL JOB SOURCE [TEST...]. SPDX-License-Identifier: Apache-2.0"""
@@ -143,7 +143,7 @@ class Scalars(Case):
 
     def check_examples(self, known):
         """The programs of the document, with what stands for W&B and MLflow, log each row."""
-        with open(os.path.join(SOURCE, "docs", "scalars.md"), encoding="utf-8") as file:
+        with open(os.path.join(SOURCE, "docs", "user", "scalars.md"), encoding="utf-8") as file:
             programs = re.findall(r"^```python\n(.*?)^```$", file.read(), re.M | re.S)
         self.assertEqual(len(programs), 2)
         logged = []
@@ -164,7 +164,7 @@ class Scalars(Case):
 
     def check_table(self, lines, helps):
         """The document lists what there is, in the same words."""
-        with open(os.path.join(SOURCE, "docs", "scalars.md"), encoding="utf-8") as file:
+        with open(os.path.join(SOURCE, "docs", "user", "scalars.md"), encoding="utf-8") as file:
             table = dict(re.findall(r"^\| `(lull/\S+)` \|[^|]*\| (.*) \|$", file.read(), re.M))
         names = [name for name in lines[0] if "/" in name]
         self.assertEqual({re.sub(r"gpu\d+", "gpuN", name) for name in names}, set(table))

@@ -1,4 +1,4 @@
-"""The documents name what exists: files, folders, and the functions of the walks in docs/architecture.md.
+"""The documents name what exists: files, folders, and the functions of the walks in docs/developer/architecture.md.
 
 usage: test_documents.py SOURCE    SPDX-License-Identifier: Apache-2.0"""
 import glob
@@ -11,7 +11,7 @@ import unittest
 
 SOURCE = sys.argv.pop(1)
 sys.dont_write_bytecode = True
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/architecture.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/developer/architecture.md"]
 PATH = re.compile(r"`(\w[\w.-]*(?:/[\w.{}*,-]+)*/?)`|\]\(([\w./-]+)\)")
 NAMES = {name for top in ("src", "cluster", "lab", "include", "tests", "tools", "docs", "bench")
          for _, _, files in os.walk(os.path.join(SOURCE, top)) for name in files}
@@ -59,7 +59,7 @@ class Documents(unittest.TestCase):
     def test_walks(self):
         """Each function stands in its file, is called from the file above it, and goes down or stays level."""
         known = layers()
-        walks = re.findall(r"```walk\n(.*?)```", read("docs/architecture.md"), flags=re.S)
+        walks = re.findall(r"```walk\n(.*?)```", read("docs/developer/architecture.md"), flags=re.S)
         self.assertEqual(len(walks), 11)
         for walk in walks:
             callers = []

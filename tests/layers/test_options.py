@@ -31,6 +31,7 @@ def load(path):
 
 
 OPTIONS = load(os.path.join(SOURCE_ROOT, "tools", "options"))
+PAGES = sorted(glob.glob(os.path.join(SOURCE_ROOT, "docs", "man", "**", "*.scd"), recursive=True))
 PROGRAMS = OPTIONS.merge(PATHS)
 PATHS = [next(path for path in PATHS if os.path.basename(path) == program.name) for program in PROGRAMS]
 PROGRAM = PROGRAMS[0]
@@ -116,9 +117,7 @@ class Derived(unittest.TestCase):
             self.assertLess(max(len(line) for line in text.split("\nExample")[0].splitlines()), 100)
 
     def test_manual_lists_each_row_once(self):
-        pages = [page for folder in ("docs", "cluster/docs", "lab/docs")
-                 for page in glob.glob(os.path.join(SOURCE_ROOT, folder, "man", "*.scd"))]
-        text = "".join(OPTIONS.manual(page, PROGRAMS) for page in pages)
+        text = "".join(OPTIONS.manual(page, PROGRAMS) for page in PAGES)
         self.assertNotIn("@OPTIONS", text)
         for command, rows in COMMANDS.items():
             if command in ("batch list", "batch forget"):
@@ -129,11 +128,10 @@ class Derived(unittest.TestCase):
     def test_a_manual_begins_as_the_list_of_commands(self):
         """A page of one command has its summary, that of lull its own line. The list says the same of a part's commands."""
         names = {}
-        for folder in ("docs", "cluster/docs", "lab/docs"):
-            for page in glob.glob(os.path.join(SOURCE_ROOT, folder, "man", "*.scd")):
-                with open(page, encoding="utf-8") as file:
-                    name, summary = re.search(r"^# NAME\n\n(\S+) - (.*)$", file.read(), re.M).groups()
-                names[name] = summary
+        for page in PAGES:
+            with open(page, encoding="utf-8") as file:
+                name, summary = re.search(r"^# NAME\n\n(\S+) - (.*)$", file.read(), re.M).groups()
+            names[name] = summary
         listed = lull("help").stdout
         self.assertIn(names["lull"].replace("lower ", "Lowers ", 1) + ".\n", listed)
         seen = 0

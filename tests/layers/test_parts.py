@@ -33,10 +33,10 @@ def part_of(source):
     name = os.path.basename(source)
     for part in ("cluster", "lab"):
         places = tuple(os.path.join(root, part) + os.sep for root in (BUILD, SOURCE))
-        if os.path.normpath(source).startswith(places) or glob.glob(f"{SOURCE}/{part}/docs/man/{name}.scd"):
+        if os.path.normpath(source).startswith(places) or glob.glob(f"{SOURCE}/docs/man/{part}/{name}.scd"):
             return part
         program = name.removesuffix(".bash").removesuffix(".service")
-        if name != program and glob.glob(f"{SOURCE}/{part}/docs/man/{program}.?.scd"):
+        if name != program and glob.glob(f"{SOURCE}/docs/man/{part}/{program}.?.scd"):
             return part
     return "node"
 

@@ -95,7 +95,7 @@ class Kubernetes(unittest.TestCase):
     def test_the_pod_and_the_document(self):
         pod = self.documents(read(POD))["Pod"]
         daemon = self.documents(read(MANIFEST))["DaemonSet"]["spec"]["template"]["spec"]
-        document = read(os.path.join(SOURCE, "docs/kubernetes.md"))
+        document = read(os.path.join(SOURCE, "docs/admin/kubernetes.md"))
         (container,) = pod["spec"]["containers"]
         annotations = pod["metadata"]["annotations"]
         for variable in container["env"]:

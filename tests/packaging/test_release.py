@@ -47,7 +47,7 @@ def promises():
     schemas = json.loads(read("data/openapi.json"))["components"]["schemas"]
     return {
         "options": sorted({*options("src/cli/lull"), *options("src/daemon/lulld")}),
-        "report.json, version 2": sorted(set(paths(json.loads(read("docs/report-example.json"))))),
+        "report.json, version 2": sorted(set(paths(json.loads(read("docs/user/report-example.json"))))),
         "/api/v1": sorted(f"{name}.{field}" for name, schema in schemas.items() for field in schema.get("properties", {})),
         "functions of liblull.so.0": sorted(set(re.findall(r" T (lull_\w+)", symbols))),
     }
@@ -62,7 +62,7 @@ class Compatibility(unittest.TestCase):
         for name, expected in promised.items():
             self.assertGreater(len(expected), 3, name)
             self.assertEqual(set(expected) - set(now[name]), set(),
-                             f"{name}: docs/compatibility.md promises these; keep them, or publish a new version of the interface")
+                             f"{name}: docs/reference/compatibility.md promises these; keep them, or publish a new version of the interface")
 
     def test_each_declared_function_is_exported(self):
         declared = set(re.findall(r"^[\w ]*?\*?\b(lull_\w+)\(", read("include/lull/lull.h"), re.M))
@@ -70,13 +70,13 @@ class Compatibility(unittest.TestCase):
         self.assertEqual(declared - set(promises()["functions of liblull.so.0"]), set())
 
     def test_the_document_names_the_versions(self):
-        document = read("docs/compatibility.md")
+        document = read("docs/reference/compatibility.md")
         for path, pattern in (("src/wire/message.h", r"LULL_MESSAGE_VERSION = (\d+)"), ("src/wire/peer_proposal.h", r"LULL_PROPOSAL_VERSION = (\d+)"),
                               ("src/device/journal.h", r"LULL_JOURNAL_VERSION = (\d+)")):
             self.assertIn(f"| {re.search(pattern, read(path))[1]} |", document, path)
         for name in re.findall(r"`((?:test|fuzz)_\w+)`", document):
             self.assertTrue(any(name + suffix in files for suffix in (".py", ".c") for _, _, files in os.walk(os.path.join(SOURCE, "tests"))),
-                            f"docs/compatibility.md: there is no {name}")
+                            f"docs/reference/compatibility.md: there is no {name}")
 
 
 class Published(unittest.TestCase):

@@ -118,7 +118,8 @@ static void test_slack_is_used_where_no_time_may_be_lost(void **state)
 }
 
 /* Each wait for an all-to-all is a fraction of what a clock costs over the iteration; all of them
- * together are not. The joint oracle saves 20.7 % (docs/joint.md); it takes too long for a test. */
+ * together are not. The joint oracle saves 20.7 % (docs/research/measurements/joint.md); it takes
+ * too long for a test. */
 static void test_many_short_waits_save_as_the_oracle_says(void **state)
 {
     struct lull_play *play = make_play("moe-alltoall", UINT64_MAX);

@@ -210,7 +210,7 @@ class Recorded(unittest.TestCase):
                                            "idle_ms", "span_ms")}
 
     def test_the_verdict_comes_first(self):
-        """Against the simulation of the same jobs (docs/joint.md, auto), which is within the range."""
+        """Against the simulation of the same jobs (docs/research/measurements/joint.md, auto), which is within the range."""
         for name, simulated in (("sampled_rank-0", 15.7), ("sampled_rank-1", 10.6), ("a100-8ranks", 4.9),
                                 ("a100-ddp", 10.3)):
             path = [path for path in TRACES if name in path][0]

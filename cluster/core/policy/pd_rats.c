@@ -1,6 +1,6 @@
 /*
  * PD-RATS: least energy, and what a second of completion time is worth, at posted prices of GPU
- * time (cluster/docs/competitive.md). Where all jobs that are known when the first one comes may be
+ * time (docs/research/pd-rats.md). Where all jobs that are known when the first one comes may be
  * preempted and have to run, jobs are ranked, and their GPUs and clocks change while they run
  * (pd_rats_ranked.c); else they get reservations (pd_rats_reserved.c).
  * SPDX-License-Identifier: Apache-2.0

@@ -16,7 +16,7 @@ extern const struct lull_cluster_ranking lull_hdf_ranking;
 /* Least service first, at an energy budget (powerflow.c). */
 extern const struct lull_cluster_ranking lull_powerflow_ranking;
 
-/* Online primal-dual with posted prices (cluster/docs/competitive.md, pd_rats.c). */
+/* Online primal-dual with posted prices (docs/research/pd-rats.md, pd_rats.c). */
 extern const struct lull_cluster_policy_calls lull_pd_rats_calls;
 
 /* Its two halves: reservations that stay once they have started, for any jobs

@@ -1,4 +1,4 @@
-"""A second prediction of a training step, written from cluster/docs/composition.md: what kernels and collectives take, and a
+"""A second prediction of a training step, written from docs/research/composition.md: what kernels and collectives take, and a
 discrete-event simulation of devices, links and the host of one pipeline. It shares no code with Lull.
 
 SPDX-License-Identifier: Apache-2.0"""

@@ -50,7 +50,7 @@ struct lull_prediction_budget {
 
 /* A clock whose slowdown is at most this share of the tolerance can be proven in reasonable time.
  * On a100-ddp-2ranks, whose iterations scatter, 1000 iterations do not distinguish a slowdown of
- * 0.96 % from 1 %. A clock with 0.81 % is accepted (docs/joint.md). */
+ * 0.96 % from 1 %. A clock with 0.81 % is accepted (docs/research/measurements/joint.md). */
 #define LULL_PREDICTION_PROVEN_SHARE 0.75
 /* The share of the tolerance at which a run aims when it turns between two clocks: the wanted share
  * in core/section/controller/expectation.c. */
@@ -66,7 +66,7 @@ struct lull_prediction_budget {
 #define LULL_PREDICTION_PROOF_SHARE 0.5
 /* The share of what perfect foresight saves in gaps that is reached below a steady clock, at the
  * driver's own latency, which varies: 0.31, 0.38 and 0.07 on sampled_rank-0 and -1 and
- * a100-ddp-2ranks (docs/joint.md). */
+ * a100-ddp-2ranks (docs/research/measurements/joint.md). */
 #define LULL_PREDICTION_GAPS_SHARE 0.35
 /* Allowance for the temperature dependence of power. In the simulation, which models it, the saving
  * of one steady clock differs by at most 2 % on the recorded jobs, at the same clock. */

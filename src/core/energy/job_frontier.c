@@ -12,7 +12,7 @@
 const double lull_job_frontier_budgets[LULL_JOB_FRONTIER_BUDGETS] = {0.0,  0.002, 0.005,
                                                                      0.01, 0.02,  0.05};
 
-/* Counters and sensors are up to 0.1 s old (docs/energy.md), so a reading represents a block's
+/* Counters and sensors are up to 0.1 s old (docs/user/energy.md), so a reading represents a block's
  * points only from this time after the block's begin. */
 static const int64_t late_ns = INT64_C(100000000);
 /* At the end of a block energy is read between two samples, 0.1 s apart, of which the later one

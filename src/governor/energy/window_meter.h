@@ -4,7 +4,7 @@
  *
  * The accounts are those of a run (core/energy/account.h). While a window is open, power is read
  * ten times a second and counters once a second; a counter is also read at the end of a window of
- * at least a second. Counters that are polled more often read too low (docs/energy.md).
+ * at least a second. Counters that are polled more often read too low (docs/user/energy.md).
  *
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */

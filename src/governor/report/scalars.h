@@ -1,8 +1,8 @@
 /*
  * Scalars: the numbers of an active run, once a second, for TensorBoard and readers of
  * scalars.jsonl. One table has their names and meanings (scalars.c); a test compares
- * docs/scalars.md with it. All are of this node's GPUs that a rank of the job uses, each counted
- * once.
+ * docs/user/scalars.md with it. All are of this node's GPUs that a rank of the job uses, each
+ * counted once.
  *
  * Threads: the main thread of `lull run`. SPDX-License-Identifier: Apache-2.0
  */

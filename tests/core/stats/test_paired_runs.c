@@ -1,7 +1,7 @@
 /*
  * Bounds over runs against their definition by brute force, and their coverage in simulated
- * comparisons with known true values. The test prints the coverage table of docs/measurements.md.
- * SPDX-License-Identifier: Apache-2.0
+ * comparisons with known true values. The test prints the coverage table of
+ * docs/research/measurements/overview.md. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <stdio.h>

@@ -18,9 +18,10 @@ enum { GIVEN_UP_SHARE = 8 };
  * save: that is then at most a tenth or so of what they have saved before. */
 static const double rest_factor = 6.0;
 /* Sections that are low for a smaller share of the time are not worth a rest, which puts off what
- * the steady point saves: that is 3 % and more in docs/joint.md, and gaps that were low for 12 %
- * and 10 % of a proof saved 2.4 % and 2.0 % (sampled_rank-0 and -1, in virtual time). After 400
- * iterations these two together had saved 2.3 % with a rest, and 6.8 % without. */
+ * the steady point saves: that is 3 % and more in docs/research/measurements/joint.md, and gaps
+ * that were low for 12 % and 10 % of a proof saved 2.4 % and 2.0 % (sampled_rank-0 and -1, in
+ * virtual time). After 400 iterations these two together had saved 2.3 % with a rest, and 6.8 %
+ * without. */
 static const double min_rest_share = 0.15;
 /* Half of a duty is only tried after a failed proof where the search for a duty has not taken more
  * iterations. */

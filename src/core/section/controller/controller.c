@@ -7,8 +7,8 @@
 #include "core/section/controller/state.h"
 
 /* Plans assume this quantile of the calls seen, and before any has been seen the median of the
- * lengths known beforehand. docs/latency.md has the savings of a recorded job with them on one to
- * eight GPUs. */
+ * lengths known beforehand. docs/research/measurements/latency.md has the savings of a recorded job
+ * with them on one to eight GPUs. */
 static const double planned_call = 0.75;
 static const double planned_prior = 0.5;
 /* Time low that a lowering must win for the node to be worth its calls. */

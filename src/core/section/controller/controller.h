@@ -22,7 +22,7 @@
  *               A steady point that is proven is refined once by a duty (duty.h), proven as well.
  *   SETTLED     The results are applied, and watched: blocks at the reference at growing
  *               intervals. What looks slow, or has spent the loss budget, is checked; what fails
- *               is raised as after a failed proof. docs/guard.md states the guarantee.
+ *               is raised as after a failed proof. docs/research/guard.md states the guarantee.
  *
  * A driver that blocks for longer than sections are long takes the node back to LEARNING, with all
  * GPUs raised (core/switching/driver_queue.h). After a while it is calibrated again; if it has

@@ -11,10 +11,10 @@
 /* Power samples on both sides before they may speak against a point. */
 enum { MIN_POWER_SAMPLES = 8 };
 /* Sections of one class that take less than this share of the GPUs' time save less than a search
- * costs that runs at the reference half of the time, as long as a run is not long. In docs/joint.md
- * the ten classes of gaps of `megatron-3d`, one of eight ranks being slower by a tenth, take 0.8 to
- * 2.7 % each and save 0.5 % together; searching them took 500 of 1000 iterations. Those of recorded
- * jobs there take 8 % and more. */
+ * costs that runs at the reference half of the time, as long as a run is not long. In
+ * docs/research/measurements/joint.md the ten classes of gaps of `megatron-3d`, one of eight ranks
+ * being slower by a tenth, take 0.8 to 2.7 % each and save 0.5 % together; searching them took 500
+ * of 1000 iterations. Those of recorded jobs there take 8 % and more. */
 static const double min_share = 0.03;
 
 void lull_targets_init(struct lull_targets *targets, const struct lull_controller_config *config,
