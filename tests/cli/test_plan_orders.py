@@ -37,8 +37,8 @@ def best(stages, *more):
 
 
 class Orders(unittest.TestCase):
-    def check(self, stages, memory, *wish):
-        document = best(stages, "--memory", ",".join(str(number) for number in memory), *wish)
+    def check(self, stages, memory, *options):
+        document = best(stages, "--memory", ",".join(str(number) for number in memory), *options)
         memory = memory * stages if len(memory) == 1 else memory
         first = document["orders"][0]
         self.assertEqual(first["schedule"], "1f1b")
@@ -52,12 +52,12 @@ class Orders(unittest.TestCase):
         for device, limit in zip(document["plan"], memory):
             self.assertLessEqual(in_flight(device), limit)
         self.assertEqual(max(in_flight(device) for device in document["plan"]), chosen["in_flight"])
-        least = self.least_of_all(stages, memory, *wish)
+        least = self.least_of_all(stages, memory, *options)
         self.assertLessEqual(chosen["bound_j"], least * (1 + 1e-6))
         self.assertLessEqual(chosen["bound_j"], first["bound_j"] * (1 + 1e-9))
         return document
 
-    def least_of_all(self, stages, memory, *wish):
+    def least_of_all(self, stages, memory, *options):
         """The least bound of all warm-ups that fit, at the same time; r_s does not rise from stage to stage."""
         least = float("inf")
         room = [min(memory[s], MICROBATCHES) - min(stages - s, MICROBATCHES) for s in range(stages - 1)]
@@ -65,15 +65,15 @@ class Orders(unittest.TestCase):
             if any(behind > ahead for ahead, behind in zip(hoist, hoist[1:])):
                 continue
             name = "envpipe:" + ",".join(str(r) for r in hoist + (0,))
-            document = RUNNER.plan_json(*arguments(stages, "--schedule", name, *wish), data=plan_case.SMALL)
+            document = RUNNER.plan_json(*arguments(stages, "--schedule", name, *options), data=plan_case.SMALL)
             least = min(least, document["frontier"][0]["bound_j"])
         return least
 
     def test_against_all_warm_ups(self):
         saved = []
-        for stages, memory, wish in ((3, [5], ("--slowdown", "0%")), (3, [4, 4, 1], ("--slowdown", "2%")),
+        for stages, memory, options in ((3, [5], ("--slowdown", "0%")), (3, [4, 4, 1], ("--slowdown", "2%")),
                                      (4, [5], ("--slowdown", "0%")), (2, [7], ("--slowdown", "1%"))):
-            document = self.check(stages, memory, *wish)
+            document = self.check(stages, memory, *options)
             first = document["orders"][0]["bound_j"]
             saved.append(1 - min(order["bound_j"] or first for order in document["orders"]) / first)
         print("saved against 1f1b: " + ", ".join(f"{100 * ratio:.2f} %" for ratio in saved))

@@ -22,9 +22,9 @@ def arguments(stages, microbatches, *more):
 
 
 class Replicas(unittest.TestCase):
-    def check(self, stages, copies, sync_ms, *wish):
+    def check(self, stages, copies, sync_ms, *options):
         document = RUNNER.plan_json(
-            *arguments(stages, 5, "--replicas", str(copies), "--sync-ms", ",".join(str(ms) for ms in sync_ms), *wish),
+            *arguments(stages, 5, "--replicas", str(copies), "--sync-ms", ",".join(str(ms) for ms in sync_ms), *options),
             data=plan_case.SMALL)
         devices = document["plan"]
         sync_s = [ms * 1e-3 for ms in sync_ms] if len(sync_ms) > 1 else [sync_ms[0] * 1e-3] * stages

@@ -27,20 +27,20 @@ static void check_deadline(const char *text)
 static void check_option(int (*take)(struct lull_job_options *, const char *, const char **),
                          const char *text)
 {
-    struct lull_job_options wish = {0};
-    const struct lull_job_options before = wish;
+    struct lull_job_options options = {0};
+    const struct lull_job_options before = options;
     const char *words[LULL_JOB_OPTIONS_WORDS];
     const char *expected = NULL;
 
-    if (take(&wish, text, &expected) < 0) {
-        require(memcmp(&wish, &before, sizeof(wish)) == 0);
+    if (take(&options, text, &expected) < 0) {
+        require(memcmp(&options, &before, sizeof(options)) == 0);
         require(expected != NULL);
     }
-    require(lull_job_options_table(&wish, words) <= LULL_JOB_OPTIONS_WORDS);
-    require(memchr(wish.tolerance, 0, LULL_JOB_OPTIONS_TEXT) != NULL);
-    require(memchr(wish.deadline, 0, LULL_JOB_OPTIONS_TEXT) != NULL);
-    require(memchr(wish.batch_job, 0, LULL_JOB_OPTIONS_TEXT) != NULL);
-    require(lull_job_options_policy(&wish) != NULL);
+    require(lull_job_options_table(&options, words) <= LULL_JOB_OPTIONS_WORDS);
+    require(memchr(options.tolerance, 0, LULL_JOB_OPTIONS_TEXT) != NULL);
+    require(memchr(options.deadline, 0, LULL_JOB_OPTIONS_TEXT) != NULL);
+    require(memchr(options.batch_job, 0, LULL_JOB_OPTIONS_TEXT) != NULL);
+    require(lull_job_options_policy(&options) != NULL);
 }
 
 static void check_settings(const uint8_t *data, size_t size)
