@@ -11,6 +11,7 @@
 #   make sbom              writes the list of what Lull is made of (SPDX 2.3), build/lull.spdx.json
 #   make wheel             builds the Python wheel for glibc 2.28 or newer in dist/, and tries it in an empty environment
 #   make deb               builds Debian packages in dist/, and tries them in a fresh root
+#   make images            builds the container images with buildah, and runs a command in each
 #   make reproducible      builds the Debian packages twice, which must give the same files
 #   make fresh-machine     runs the README's commands on fresh machines, as root and as an ordinary user
 #   make fresh-quick       runs those that install on such a machine (7 minutes of CPU time)
@@ -22,7 +23,7 @@
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel deb reproducible fresh-quick fresh-machine release install figures clean
+.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel deb images reproducible fresh-quick fresh-machine release install figures clean
 
 all: configure
 	ninja -C $(BUILD)
@@ -83,6 +84,10 @@ sbom: all
 deb:
 	tools/make-deb dist
 	python3 tests/packaging/test_deb.py tools/fresh-machine dist
+
+# 77: there is no buildah, no root could be made, or no mirror answers, as it has said.
+images:
+	tools/make-images || [ $$? -eq 77 ]
 
 reproducible:
 	tools/check-reproducible
