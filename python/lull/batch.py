@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch size of recurring jobs, through `lull batch` (docs/user/batch-jobs.md)."""
+"""The batch size of recurring jobs, through `lull batch` (lull-batch(1))."""
 import subprocess
 from typing import Optional, Sequence, Tuple
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the commands of Lull print with --json, as frozen dataclasses.
 
-Names and units are those of the documents (docs/user/report.md and the manuals). A value that is not known is None, never 0.
+Names and units are those of the documents (lull-report(1) and the other manuals). A value that is not known is None, never 0.
 Fields that this version does not name are in ``document`` of the outermost object. A newer Lull may add fields.
 """
 import dataclasses
@@ -184,7 +184,7 @@ class GpuReport:
 
 @dataclass(frozen=True)
 class Report:
-    """report.json of `lull run` (docs/user/report.md). ``document`` has all of its fields."""
+    """report.json of `lull run` (lull-report(1)). ``document`` has all of its fields."""
 
     version: int
     command: Tuple[str, ...]

@@ -382,8 +382,7 @@ int lull_pipeline_profile_read(const char *path, struct lull_pipeline_profile *p
         {"energy_mj", ENERGY, MICRO, true},
         {NULL},
     };
-    static const struct lull_table table = {known, (1u << PARTNER) - 1,
-                                            "docs/reference/pipeline-formats.md", NULL,
+    static const struct lull_table table = {known, (1u << PARTNER) - 1, "lull-plan(1)", NULL,
                                             profile_table_add_row};
     struct profile_reading reading = {.path = path};
     struct lull_pipeline_profile profile;

@@ -265,8 +265,7 @@ static int budget_settings_read_key(struct settings_reader *reader, const char *
     while (key < KEYS && strcmp(name, key_names[key]) != 0)
         key++;
     if (key == KEYS)
-        return budget_settings_refuse(reader, "unknown key \"%.40s\"; see docs/admin/budgets.md",
-                                      name);
+        return budget_settings_refuse(reader, "unknown key \"%.40s\"; see lull-budget(1)", name);
     if (!reader->is_in_section || !budget_settings_belongs(reader, (enum budget_key)key))
         return budget_settings_refuse(reader, "%s does not belong in this section", name);
     if ((reader->keys_given >> key & 1) != 0)
@@ -301,7 +300,7 @@ static int begin_named(struct settings_reader *reader, const char *kind, const c
     if (place == NULL)
         return budget_settings_refuse(
             reader, "sections are [budget], [rack NAME], [node NAME], [job NAME] and "
-                    "[others], and not more of them than docs/admin/budgets.md says");
+                    "[others], and not more of them than lull-budget(1) says");
     return budget_settings_read_text(reader, name, place, LULL_BUDGET_NAME_BYTES);
 }
 

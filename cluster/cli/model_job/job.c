@@ -269,8 +269,7 @@ const struct lull_program_command lull_model_job_command = {
     .operands = {.least = 1,
                  .most = 1,
                  .missing =
-                     "there is no file of jobs; give a JSON file as docs/research/composition.md "
-                     "describes"},
+                     "there is no file of jobs; give a JSON file as lull-model-job(1) describes"},
     .size = sizeof(struct model_job_arguments),
     .run = model_job_command,
 };

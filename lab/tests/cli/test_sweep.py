@@ -397,7 +397,7 @@ class Files(Case):
                 file.write(text)
             self.assertIn(what, self.call([LULL, "sweep", "--validate", self.file], 2).stderr)
         self.write(("k", 500, 20, 100, "no such reason"))
-        self.assertIn("docs/research/dataset.md", self.call([LULL, "sweep", "--validate", self.file], 2).stderr)
+        self.assertIn("lull-sweep(1)", self.call([LULL, "sweep", "--validate", self.file], 2).stderr)
 
     def test_merge(self):
         self.write(("k", 500, 20, 100))

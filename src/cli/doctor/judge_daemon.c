@@ -18,7 +18,7 @@ static void daemon_advise(const struct lull_doctor_facts *facts,
     if (facts->node.pod.uid[0] != '\0')
         lull_doctor_advise(
             finding, "install the DaemonSet (kubectl apply -f packaging/kubernetes/lull.yaml) "
-                     "and mount the host's /run/lull into this pod; see docs/admin/kubernetes.md");
+                     "and mount the host's /run/lull into this pod; see lulld(8)");
     else if (facts->node.is_container)
         lull_doctor_advise(finding, "mount the host's socket: docker run -v /run/lull:/run/lull");
     else if (daemon->err.code == -EACCES && daemon->socket_group[0] != '\0' &&
