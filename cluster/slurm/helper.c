@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -109,6 +110,14 @@ static void slurm_helper_unblock_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Adds to what the caller reads of the helper. */
+static void slurm_helper_write(const char *text)
+{
+    ssize_t written = write(STDERR_FILENO, text, strlen(text));
+
+    (void)written; /* a caller that no longer reads misses only this line */
+}
+
 __attribute__((noreturn)) static void slurm_helper_exec(const struct lull_helper_start *start,
                                                         const struct ends *ends)
 {
@@ -120,6 +129,9 @@ __attribute__((noreturn)) static void slurm_helper_exec(const struct lull_helper
     slurm_helper_unblock_signals();
     alarm(start->limit_s);
     execve(start->argv[0], start->argv, start->environment);
+    slurm_helper_write("lull: cannot start ");
+    slurm_helper_write(start->argv[0]);
+    slurm_helper_write("; install it on this node, or correct its path in plugstack.conf\n");
     _exit(127);
 }
 

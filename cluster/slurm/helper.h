@@ -37,7 +37,7 @@ int64_t lull_helper_now_ns(void);
 
 /*
  * Starts a helper, which gets its own session and no descriptor of the caller's. No signal is
- * blocked. A missing program shows as an end without output. Errors: -errno.
+ * blocked. A program that cannot be started is an end, with one line of output. Errors: -errno.
  */
 int lull_helper_start(const struct lull_helper_start *start, struct lull_helper *helper_out);
 

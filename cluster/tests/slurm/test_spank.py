@@ -239,6 +239,8 @@ class Failures(Case):
             self.assertLess(time.monotonic() - begin, 4 * host.slowness(), name)
             if name == "hang":
                 self.assertIn("the step ends before its report", done.stderr)
+            if name == "missing":
+                self.assertIn(f"lull: cannot start {os.path.abspath(name)}; ", done.stderr)
             wait_idle()
         self.assertNotIn("\033", self.cluster.log())
 
