@@ -42,6 +42,25 @@ void lull_server_publish_viewers(const struct lull_server *server)
         lull_log(LULL_LOG_WARNING, "lulld", "%s", error.text);
 }
 
+void lull_server_report_absent_gpus(const struct lull_server *server)
+{
+    const struct lull_policy *const policy = &server->policy;
+    const char *absent = NULL;
+    uint32_t count = 0;
+
+    if (lull_devices_count(server->devices) == 0)
+        return;
+    for (uint32_t i = 0; i < policy->gpu_count; i++)
+        if (lull_server_find_gpu(server, policy->gpus[i]) < 0) {
+            absent = policy->gpus[i];
+            count++;
+        }
+    if (count > 0)
+        lull_log(LULL_LOG_INFO, "lulld",
+                 "GPUs of the policy that this node does not have: %u of %u, such as %s", count,
+                 policy->gpu_count, absent);
+}
+
 void lull_server_serve_reload(struct lull_server *server, struct lull_connection *connection,
                               const struct lull_message *message)
 {
@@ -58,6 +77,7 @@ void lull_server_serve_reload(struct lull_server *server, struct lull_connection
     server->policy = policy;
     lull_server_publish_viewers(server);
     lull_log(LULL_LOG_INFO, "lulld", "policy read again (file=%s)", server->policy_path);
+    lull_server_report_absent_gpus(server);
     lull_server_judge_again(server);
     lull_writer_retry_caps(server->writer);
     lull_server_reply_code(connection, message->sequence, 0, "");

@@ -149,7 +149,7 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
         result = lull_error_set(
             err, -EACCES,
             "neither a job nor the policy of lulld permits you to control %s; ask the "
-            "administrator for a rule, or for lulld --socket-group with one of your groups",
+            "administrator for a rule (lulld-policy(5))",
             evidence->uuid);
     if (result == -EACCES && may_prove(evidence, policy, &seen))
         result = lull_error_set(err, -ENOKEY,

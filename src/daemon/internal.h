@@ -158,6 +158,10 @@ bool lull_server_admit_administrator(struct lull_server *server, struct lull_con
  * private. */
 void lull_server_publish_viewers(const struct lull_server *server);
 
+/* Logs the GPUs of the policy that are not on this node: a policy may serve a cluster, or have a
+ * wrong address. */
+void lull_server_report_absent_gpus(const struct lull_server *server);
+
 /* Serve administrators. */
 void lull_server_serve_reload(struct lull_server *server, struct lull_connection *connection,
                               const struct lull_message *message);

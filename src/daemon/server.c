@@ -95,6 +95,7 @@ static void server_announce(const struct lull_server *server,
 {
     lull_log(LULL_LOG_INFO, "lulld", "serving %u GPUs (socket=%s)",
              lull_devices_count(server->devices), server->everybody.path);
+    lull_server_report_absent_gpus(server);
     lull_notify_manager("READY=1");
     if (options->ready_fd < 0)
         return;
