@@ -17,13 +17,14 @@
 #   make fresh-quick       runs those that install on such a machine (7 minutes of CPU time)
 #   make release           builds what is installed, without tests, in build-release/
 #   make install           installs it; DESTDIR= and MESON_FLAGS=--prefix=... as for other packages
+#   make uninstall         removes what the last make install has installed
 #   make figures           makes the pictures of docs/: of a run's page and of the live page, where Chromium is
 #                          installed, of lull top, where tmux is, and of models, where the measured kernels are
 
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel deb images reproducible fresh-quick fresh-machine release install figures clean
+.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel deb images reproducible fresh-quick fresh-machine release install uninstall figures clean
 
 all: configure
 	ninja -C $(BUILD)
@@ -114,6 +115,9 @@ release:
 
 install: release
 	meson install -C $(BUILD)-release --no-rebuild
+
+uninstall:
+	ninja -C $(BUILD)-release uninstall
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-release

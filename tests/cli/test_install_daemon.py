@@ -111,6 +111,13 @@ class Install(unittest.TestCase):
         self.assertIn("systemctl disable --now lulld", run.stdout)
         self.call("--root", self.root, "--remove", "--yes")  # again
 
+    def test_the_copy_removes_itself(self):
+        self.call("--root", self.root, "--yes")
+        shutil.rmtree(self.prefix)
+        self.lull = os.path.join(self.root, COPIES[0])
+        self.call("--root", self.root, "--remove", "--yes")
+        self.assertEqual(self.files(), [])
+
     def test_remove_keeps_what_is_not_its_own(self):
         self.call("--root", self.root, "--yes")
         other = os.path.join(self.root, "opt/lulld/bin/other")

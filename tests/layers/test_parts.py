@@ -5,6 +5,7 @@ usage: test_parts.py SOURCE BUILD MESON    SPDX-License-Identifier: Apache-2.0""
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -100,6 +101,14 @@ class Installed(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""), command)
                 self.assertTrue(done.stdout.startswith(f"Usage: lull {command} "), done.stdout)
         self.assertLessEqual(node, self.files())
+
+    def test_uninstalling_leaves_nothing(self):
+        shutil.rmtree(self.root)
+        subprocess.run([MESON, "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", self.root], check=True, stdout=subprocess.DEVNULL)
+        self.assertIn(self.lull, self.files())
+        # What `ninja uninstall` runs.
+        subprocess.run([MESON, "--internal", "uninstall"], check=True, cwd=BUILD, stdout=subprocess.DEVNULL)
+        self.assertFalse(os.path.exists(self.root))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import errno
 import http.server
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -306,6 +307,16 @@ class Budget(unittest.TestCase):
         os.waitpid(child, 0)
         with open(reader, "rb") as file:
             return [code for code, in struct.iter_unpack("<i", file.read())]
+
+    def test_the_pages_files_have_no_errors(self):
+        page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "admin", "budgets.md")
+        with open(page, encoding="utf-8") as file:
+            examples = re.findall(r"```ini\n(.*?)```", file.read(), re.S)
+        self.assertEqual(len(examples), 2)
+        for text in examples:
+            self.write("budget.conf", text)
+            done = subprocess.run([LULL, "budget", "--check", self.path("budget.conf")], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), text)
 
     def test_a_file_is_checked(self):
         self.write("budget.conf", "[budget]\nlimit-w = 100\nlimit-w = 200\n")
