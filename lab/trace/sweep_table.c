@@ -368,9 +368,8 @@ static int read_marks(const struct lull_columns *columns, struct lull_sweep_row 
         const uint32_t mark = find_mark(at, length);
 
         if (mark == 0)
-            return lull_columns_refuse(
-                columns, INVALID_REASON,
-                "not reasons of lull-sweep(1) with + between them", err);
+            return lull_columns_refuse(columns, INVALID_REASON,
+                                       "not reasons of lull-sweep(1) with + between them", err);
         row->result.marks |= mark;
         at += length;
         at += *at == '+';
@@ -408,8 +407,8 @@ int lull_sweep_table_read(const char *path, struct lull_sweep_table *table_out,
                           struct lull_error *err)
 {
     struct lull_column known[FIELDS + 1];
-    const struct lull_table columns = {known, (UINT32_C(1) << FIELDS) - 1,
-                                       "lull-sweep(1)", NULL, sweep_table_add_row};
+    const struct lull_table columns = {known, (UINT32_C(1) << FIELDS) - 1, "lull-sweep(1)", NULL,
+                                       sweep_table_add_row};
     uint32_t count = 0;
     int rc;
 

@@ -87,8 +87,8 @@ static void daemon_judge_lease(const struct lull_doctor_gpu *gpu, uint32_t index
                                   lease->granted_min_mhz, lease->granted_max_mhz, gpu->lowest_mhz,
                                   gpu->highest_mhz);
         lull_doctor_advise(finding,
-                           "remove min-sm-mhz and max-sm-mhz from %s, then sudo lull "
-                           "reload",
+                           "remove min-sm-mhz and max-sm-mhz from %s if the site does not intend "
+                           "them, then sudo lull reload",
                            policy);
     } else {
         lull_doctor_add(findings, "policy", LULL_DOCTOR_OK, "lulld grants you all of its clocks");
