@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/log.h"
 #include "daemon/policy_file.h"
@@ -61,6 +62,16 @@ void lull_server_report_absent_gpus(const struct lull_server *server)
                  policy->gpu_count, absent);
 }
 
+/* A first policy decides who controls GPUs, so every user may connect, as after a start with it. */
+static void administer_open_socket(const struct lull_server *server)
+{
+    const char *const path = server->everybody.path;
+
+    if (server->opens_with_policy && chmod(path, LULL_SERVER_OPEN_MODE) < 0)
+        lull_log(LULL_LOG_WARNING, "lulld", "%s: %s; restart lulld, so that users can connect",
+                 path, strerror(errno));
+}
+
 void lull_server_serve_reload(struct lull_server *server, struct lull_connection *connection,
                               const struct lull_message *message)
 {
@@ -76,6 +87,7 @@ void lull_server_serve_reload(struct lull_server *server, struct lull_connection
     }
     server->policy = policy;
     lull_server_publish_viewers(server);
+    administer_open_socket(server);
     lull_log(LULL_LOG_INFO, "lulld", "policy read again (file=%s)", server->policy_path);
     lull_server_report_absent_gpus(server);
     lull_server_judge_again(server);

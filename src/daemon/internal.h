@@ -83,6 +83,7 @@ struct lull_server {
     struct lull_quota quota;
     const char *runtime_dir; /* borrowed */
     const char *policy_path;
+    bool opens_with_policy; /* as in the options */
     struct lull_policy policy;
     char jobs_directory[4096];
     struct lull_jobs jobs;

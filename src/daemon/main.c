@@ -140,8 +140,9 @@ static int load_policy(struct settings *settings, struct lull_error *err)
     if (!settings->is_for_all) {
         const int result = lull_policy_load(server->policy_path, NULL, &server->policy, err);
 
-        if (result == 0 && !settings->is_mode_given && !has_group)
-            server->socket_mode = 0666;
+        server->opens_with_policy = !settings->is_mode_given && !has_group;
+        if (result == 0 && server->opens_with_policy)
+            server->socket_mode = LULL_SERVER_OPEN_MODE;
         if (result != -ENOENT || settings->is_policy_given)
             return result;
     }
@@ -268,7 +269,7 @@ static int lulld_run(void *options, const struct lull_operands *operands)
     if (settings->is_checking)
         return lulld_check_options(settings);
     if (settings->is_for_all)
-        settings->server.socket_mode = 0666;
+        settings->server.socket_mode = LULL_SERVER_OPEN_MODE;
     /* A reader of standard error that has gone, or a limit on the size of files, is reported by the
      * call that fails, also while it restores. */
     signal(SIGPIPE, SIG_IGN);

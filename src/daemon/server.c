@@ -324,6 +324,7 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
         return lull_error_set(err, -ENOMEM, "not enough memory for the server");
     server->devices = devices;
     server->policy_path = options->policy_path;
+    server->opens_with_policy = options->opens_with_policy;
     server->policy = options->policy;
     lull_users_init(&server->users);
     lull_server_init_pauses(server);

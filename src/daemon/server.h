@@ -14,9 +14,12 @@
 #include "device/journal.h"
 #include "device/keeper.h"
 
+enum { LULL_SERVER_OPEN_MODE = 0666 }; /* of the socket: every user may connect */
+
 struct lull_server_options {
     const char *runtime_dir;
     mode_t socket_mode;      /* permissions: the users that may connect */
+    bool opens_with_policy;  /* a policy that is loaded later sets LULL_SERVER_OPEN_MODE */
     gid_t socket_group;      /* (gid_t)-1: the one that the socket is created with */
     const char *policy_path; /* the file that lull reload reads */
     struct lull_policy policy;

@@ -52,7 +52,7 @@ class Case(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="lulld-test-")
         os.chmod(self.directory, 0o755)
         os.environ["LULL_RUNTIME_DIR"] = os.path.join(self.directory, "run")
-        self.policy = os.path.join(self.directory, "policy.conf")
+        self.policy = os.environ["LULL_POLICY"] = os.path.join(self.directory, "policy.conf")
         self.processes = []
         gpus = json.loads(lull("gpus", "--json").stdout)["gpus"]
         self.uuids = [gpu["uuid"] for gpu in gpus]
@@ -112,6 +112,20 @@ class Rights(Case):
         self.assertEqual(len(line), 1)
         self.assertIn(f"uid={ALICE} pid=", line[0])
         self.assertIn(self.uuids[0], line[0])
+
+    def test_f27_a_first_policy_opens_the_socket(self):
+        self.start()
+        self.assertNotEqual(self.ask(ALICE).returncode, 0)
+        self.write_policy(f"[user {ALICE}]\ngpus = all\n")
+        self.assertEqual(lull("reload").returncode, 0)
+        self.assertEqual(self.ask(ALICE).returncode, 0)
+        self.assertEqual(self.ask(BOB).returncode, REFUSED)
+
+    def test_f27_a_reload_keeps_a_mode_that_was_given(self):
+        self.start(None, "--socket-mode", "0600")
+        self.write_policy("[everybody]\ngpus = all\n")
+        self.assertEqual(lull("reload").returncode, 0)
+        self.assertNotEqual(self.ask(ALICE).returncode, 0)
 
     def test_f27_one_line_for_each_refusal_but_no_flood(self):
         log_path = os.path.join(self.directory, "log")
