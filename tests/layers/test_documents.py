@@ -56,6 +56,21 @@ class Documents(unittest.TestCase):
                     for path in alternatives(name):
                         self.assertTrue(self.exists(document, path), f"{document}: there is no {path}")
 
+    def test_evidence(self):
+        """The tests and faults that a page for administrators names are there; tools/faults finds the cases of a fault."""
+        faults = {line.split(",")[0] for line in read("tests/faults.csv").splitlines()}
+        for page in glob.glob(SOURCE + "/docs/admin/*.md"):
+            for fault in re.findall(r"\bF\d\d\b", read(page)):
+                self.assertIn(fault, faults, page)
+            for test in re.findall(r"`((?:test|fuzz)_\w+)`", read(page)):
+                self.assertTrue({test + ".c", test + ".py"} & NAMES, f"{page}: there is no {test}")
+
+    def test_messages_name_manuals(self):
+        """Documents may not be installed, so no message names one."""
+        for part in ("src", "cluster", "lab"):
+            for path in glob.glob(f"{SOURCE}/{part}/**/*.[ch]", recursive=True):
+                self.assertEqual(re.findall(r'"[^"\n]*docs/[\w/-]+\.md', read(path)), [], path)
+
     def test_walks(self):
         """Each function stands in its file, is called from the file above it, and goes down or stays level."""
         known = layers()
