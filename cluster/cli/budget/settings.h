@@ -3,7 +3,7 @@
  * nothing allocated. Threads: any. SPDX-License-Identifier: Apache-2.0
  *
  * Lines KEY = VALUE in sections [budget], [rack NAME], [node NAME], [job NAME] and [others]; #
- * begins a comment. docs/admin/budgets.md explains the keys.
+ * begins a comment. lull-budget(1) explains the keys.
  */
 #ifndef LULL_CLUSTER_CLI_BUDGET_SETTINGS_H
 #define LULL_CLUSTER_CLI_BUDGET_SETTINGS_H

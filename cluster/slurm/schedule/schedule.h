@@ -64,7 +64,7 @@ double lull_schedule_now_s(const struct lull_schedule *schedule);
 const char *lull_schedule_obstacle(const struct lull_schedule *schedule, uint32_t job);
 
 /* The cheaper time until which a waiting job is delayed, since 1970: its deadline permits the wait,
- * and the saving is large enough (docs/admin/slurm.md). NULL: it is not kept. */
+ * and the saving is large enough (lull-schedule(1)). NULL: it is not kept. */
 const struct lull_power_shift *lull_schedule_shift(const struct lull_schedule *schedule,
                                                    uint32_t job);
 
