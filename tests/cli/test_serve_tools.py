@@ -199,6 +199,14 @@ class Promtool(unittest.TestCase):
         finally:
             node.close()
 
+    def test_the_page(self):
+        with open(os.path.join(ROOT, "docs", "admin", "monitoring.md"), encoding="utf-8") as file:
+            example, = re.findall(r"```yaml\n(.*?)```", file.read(), re.S)
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as config:
+            config.write(example)
+            config.flush()
+            self.check("check", "config", "--syntax-only", config.name)
+
     def test_rules(self):
         self.check("check", "rules", os.path.join(ROOT, "packaging", "prometheus-lull.rules.yml"))
 
