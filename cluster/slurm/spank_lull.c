@@ -118,7 +118,7 @@ static struct spank_option options[] = {
      "the job runs `lull batch run`, for the recurring job of this name, which manages its GPUs", 1,
      3, on_option},
     {"lull-schedule", "on",
-     "let `lull schedule` choose start time, nodes and clock of a batch job: on or off", 2, 4,
+     "let lull-schedule choose start time, nodes and clock of a batch job: on or off", 2, 4,
      on_option},
 };
 

@@ -40,7 +40,7 @@ static int decision_log_open_file(struct lull_schedule_journal *journal, struct 
     close(journal->fd);
     journal->fd = -1;
     return lull_error_set(err, -EBUSY,
-                          "%s: another lull schedule works for this partition; stop it first",
+                          "%s: another lull-schedule works for this partition; stop it first",
                           journal->path);
 }
 
