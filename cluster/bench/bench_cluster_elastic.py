@@ -2,14 +2,14 @@
 """Shows how much less energy PD-RATS takes than the best policy that ignores energy, at the average completion time of
 that policy: for jobs with the GPUs that their trace gives them and elastic ones, energy of running jobs and of everything.
 
-Usage: bench_cluster_elastic.py LULL DIRECTORY_OF_CLUSTER_DATA RESULT_DIRECTORY
+Usage: bench_cluster_elastic.py LULL RESULT_DIRECTORY [GAVEL_JOBS], as bench_cluster_policies.py
 Prints Markdown; RESULT_DIRECTORY gets cluster-elastic.csv.
 SPDX-License-Identifier: Apache-2.0"""
 import csv
 import os
 import sys
 
-from bench_cluster_policies import TRACES, ask
+from bench_cluster_policies import ask, list_traces
 
 KNOBS = [0, 20, 100, 300, 1000, 1500, 3000, 10000, 1e9]
 BLIND = ["fifo", "edf", "sjf", "backfill", "srtf", "srsf"]
@@ -19,21 +19,21 @@ ENERGIES = {"running jobs": ("run_j", False, False), "all, nodes stay on": ("ene
             "all, only PD-RATS turns nodes off": ("energy_j", False, True)}
 
 
-def simulate(lull, data, trace, policy, knob=None, elastic=False, power_down=False):
-    answer = ask(lull, data, trace, policy, knob, *["--elastic", "2"] * elastic, *["--power-down"] * power_down)
+def simulate(lull, trace, words, policy, knob=None, elastic=False, power_down=False):
+    answer = ask(lull, words, policy, knob, *["--elastic", "2"] * elastic, *["--power-down"] * power_down)
     return {"trace": trace, "policy": policy, "knob": "" if knob is None else knob, "elastic": elastic,
             "power_down": power_down, "completion_s": answer["average_completion_s"],
             "run_j": answer["run_j"], "energy_j": answer["energy_j"], "deadline_misses": answer["deadline_misses"],
             "preemptions": answer["preemptions"], "queue_s": answer["average_queue_s"]}
 
 
-def measure(lull, data, trace):
+def measure(lull, trace, words):
     rows = []
     for power_down in (False, True):
-        rows += [simulate(lull, data, trace, policy, None, False, power_down) for policy in BLIND]
-        rows += [simulate(lull, data, trace, policy, knob, True, power_down) for policy, knob in BLIND_ELASTIC]
+        rows += [simulate(lull, trace, words, policy, None, False, power_down) for policy in BLIND]
+        rows += [simulate(lull, trace, words, policy, knob, True, power_down) for policy, knob in BLIND_ELASTIC]
         for elastic in (False, True):
-            rows += [simulate(lull, data, trace, "pd-rats", knob, elastic, power_down) for knob in KNOBS]
+            rows += [simulate(lull, trace, words, "pd-rats", knob, elastic, power_down) for knob in KNOBS]
     return rows
 
 
@@ -70,24 +70,21 @@ def savings(rows, trace, blind_elastic, elastic):
 
 
 def main():
-    lull, data, directory = sys.argv[1:4]
-    if not os.path.exists(os.path.join(data, "philly_jobs.csv.gz")):
-        print(f"skipped: no traces in {data}")
-        return 0
+    lull, directory, *gavel_jobs = sys.argv[1:4]
+    traces = list_traces(*gavel_jobs or [None])
     rows = []
-    for trace in TRACES:
-        rows += measure(lull, data, trace)
+    for trace, words in traces.items():
+        rows += measure(lull, trace, words)
     with open(os.path.join(directory, "cluster-elastic.csv"), "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
     print("| trace | best energy-blind policy | PD-RATS | energy | less |\n|---|---|---|---|---|")
-    for trace in TRACES:
+    for trace in traces:
         mine = choose(rows, trace=trace)
         for blind_elastic, elastic in ((False, False), (False, True), (True, True)):
             savings(mine, trace, blind_elastic, elastic)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

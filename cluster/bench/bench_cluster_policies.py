@@ -2,7 +2,8 @@
 """Cluster policies side by side on published traces: energy over average completion time, one point for each setting
 of a policy's knob. Jobs have modes by clock on A100s (--gpu-types, --clocks) and may be preempted; nodes stay on.
 
-Usage: bench_cluster_policies.py LULL DIRECTORY_OF_CLUSTER_DATA RESULT_DIRECTORY
+Usage: bench_cluster_policies.py LULL RESULT_DIRECTORY [GAVEL_JOBS]
+Philly's and Chronus's jobs are in data/samples; GAVEL_JOBS is a table of Gavel's jobs (docs/research/measurements/cluster.md).
 Prints the table as Markdown; RESULT_DIRECTORY gets cluster-policies.csv and cluster-policies.svg.
 SPDX-License-Identifier: Apache-2.0"""
 import csv
@@ -14,12 +15,8 @@ import re
 import subprocess
 import sys
 
-TRACES = {
-    "Philly": ["philly_jobs.csv.gz", "--pools", "philly_vc_nodes.csv"],
-    "Chronus": ["chronus_philly_mix2.csv.gz", "--nodes", "120"],
-    "Gavel": ["gavel_jobs.csv.gz", "--nodes", "48"],
-}
-# Where a knob moves anything; a policy that is not here is swept around what it does unless told.
+SAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "data", "samples")
+# Where a knob moves anything; a policy that is not here is swept around its default.
 SETTINGS = {
     "greedy-energy": [0, 100, 200, 400, 800, 1600],
     "hdf": [0, 100, 200, 400, 800, 3200, 20000],
@@ -33,7 +30,7 @@ WIDTH, HEIGHT, LEFT, TOP, GAP = 460, 340, 66, 50, 24
 
 
 def policies(lull):
-    """Names and what the knob is at unless told (None: no knob), from the command's own table."""
+    """Names and the default of the knob (None: no knob), from the command's own table."""
     done = subprocess.run([lull, "simulate", "cluster", "--help"], check=True, capture_output=True, text=True)
     found = {}
     for line in re.sub(r"\n {25}(?!--knob)", " ", done.stdout).splitlines():  # long lines are wrapped
@@ -46,9 +43,20 @@ def policies(lull):
     return found
 
 
-def ask(lull, data, trace, policy, setting, *options):
-    """The summary of a run; setting of the knob, None: as it is unless told."""
-    words = [os.path.join(data, word) if word.endswith(("csv", "gz")) else word for word in TRACES[trace]]
+def list_traces(gavel_jobs):
+    """Traces by name: the arguments that give their jobs and nodes. Gavel's jobs are not in data/samples."""
+    traces = {"Philly": [os.path.join(SAMPLES, "philly-jobs.csv.gz"), "--pools", os.path.join(SAMPLES, "philly-pools.csv")],
+              "Chronus": [os.path.join(SAMPLES, "chronus-jobs.csv.gz"), "--nodes", "120"]}
+    if gavel_jobs is None or not os.path.exists(gavel_jobs):
+        print("skipped: there is no table of Gavel's jobs", file=sys.stderr)
+    else:
+        traces["Gavel"] = [gavel_jobs, "--nodes", "48"]
+    return traces
+
+
+def ask(lull, words, policy, setting, *options):
+    """The summary of a run on a trace, given by its arguments; setting of the knob, None: its default."""
+    words = list(words)
     if setting is not None:
         words += ["--knob", str(setting)]
     done = subprocess.run([lull, "simulate", "cluster", "--policy", policy, *words, "--gpu-types", "A100-SXM4-40GB", "--clocks",
@@ -56,8 +64,8 @@ def ask(lull, data, trace, policy, setting, *options):
     return json.loads(done.stdout)
 
 
-def simulate(lull, data, trace, policy, setting):
-    answer = ask(lull, data, trace, policy, setting)
+def simulate(lull, trace, words, policy, setting):
+    answer = ask(lull, words, policy, setting)
     return {"trace": trace, "policy": policy, "setting": "" if setting is None else setting,
             "completion_s": answer["average_completion_s"], "p99_completion_s": answer["p99_completion_s"],
             "run_j": answer["run_j"], "idle_j": answer["idle_j"], "energy_j": answer["energy_j"],
@@ -137,15 +145,12 @@ def picture(rows, path):
 
 
 def main():
-    lull, data, directory = sys.argv[1:4]
-    if not os.path.exists(os.path.join(data, "philly_jobs.csv.gz")):
-        print(f"skipped: no traces in {data}")
-        return 0
+    lull, directory, *gavel_jobs = sys.argv[1:4]
     rows = []
-    for trace in TRACES:
-        for policy, usual in policies(lull).items():
-            settings = [None] if usual is None else SETTINGS.get(policy, [usual * factor for factor in OTHERS])
-            rows += [simulate(lull, data, trace, policy, setting) for setting in settings]
+    for trace, words in list_traces(*gavel_jobs or [None]).items():
+        for policy, default in policies(lull).items():
+            settings = [None] if default is None else SETTINGS.get(policy, [default * factor for factor in OTHERS])
+            rows += [simulate(lull, trace, words, policy, setting) for setting in settings]
         print(f"\n{trace}\n")
         table([row for row in rows if row["trace"] == trace])
         sys.stdout.flush()
@@ -154,8 +159,7 @@ def main():
         writer.writeheader()
         writer.writerows(rows)
     picture(rows, os.path.join(directory, "cluster-policies.svg"))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
