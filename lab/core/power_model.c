@@ -6,7 +6,7 @@
 
 #include "lab/core/nnls.h"
 
-/* Measured: no figure of docs/research/models.md changes in its third digit after 5 rounds. */
+/* Measured: no figure of docs/research/measurements/models.md changes in its third digit after 5 rounds. */
 enum { ROUNDS = 10 };
 
 /* ---- one kernel --------------------------------------------------------------------------- */
@@ -111,7 +111,7 @@ static uint32_t pool_falling(struct clock_sums *clocks, uint32_t count)
 
 /* The curve before the first round: the clock times the square of a voltage that follows it. Of
  * powers 0.5 to 3 the cube fits six networks best, each of which was measured alone on its GPU
- * (docs/research/models.md). */
+ * (docs/research/measurements/models.md). */
 static void set_cube(const struct lull_grid *grid, struct lull_power_curve *curve)
 {
     const double low_mhz = grid->points[0].sm_mhz;

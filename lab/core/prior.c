@@ -10,7 +10,7 @@
 enum { NEIGHBOURS = 3 };
 
 /* The constants of the forms, in units of the variance of changes. Default: they span
- * what any of six sets of docs/research/models.md prefers. */
+ * what any of six sets of docs/research/measurements/models.md prefers. */
 static const double lengths[] = {0.5, 1.0, 2.0, 4.0};
 static const double slopes[] = {0.1, 0.3, 1.0, 3.0};
 static const double noises[] = {1e-3, 1e-2, 3e-2, 0.1, 0.3};

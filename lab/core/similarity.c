@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* The squares of distances within which kernels count alike, to choose from. Chosen on the sets
- * of docs/research/models.md, which states its effect. */
+ * of docs/research/measurements/models.md, which states its effect. */
 static const double reaches[] = {0.05, 0.1, 0.3, 1.0};
 enum { REACHES = sizeof(reaches) / sizeof(reaches[0]), MIN_KERNELS = 3 };
 

@@ -10,7 +10,7 @@ static_assert((int)LULL_GRID_PROBES <= (int)LULL_CHOLESKY_MAX, "the systems fit 
 
 /* The range of clocks over which residuals stay correlated, and the variance of each point's
  * independent part relative to that of the correlated part. Chosen on the sets of
- * docs/research/models.md, which states their effect. */
+ * docs/research/measurements/models.md, which states their effect. */
 static const double range = 0.5;
 static const double noise = 1.2;
 

@@ -12,7 +12,7 @@
 
 enum {
     SLOTS = 2048,
-    PREEMPTIVE_SLOTS = 1024, /* ratios and times with it: docs/research/pd-rats.md, "Measured" */
+    PREEMPTIVE_SLOTS = 1024, /* ratios and times with it: docs/research/measurements/cluster.md */
     STEPS = 60,              /* as the slots */
     /* If deadlines are later than the end of the run, this many times
      * its length is covered, with at most this many times the slots. */

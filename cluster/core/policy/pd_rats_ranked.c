@@ -26,7 +26,7 @@ static const double LATE_J = 1e24;
 
 /* Value of a second of a job near its deadline, in addition to second_j. It counts at most four
  * times: if such jobs went before all others, each job that is saved from being late would cost the
- * others a hundred hours (docs/research/cluster.md). */
+ * others a hundred hours (docs/research/measurements/cluster.md). */
 static const double URGENT_SECOND_J = 10000.0;
 static const double MAX_URGENCY = 4.0;
 

@@ -10,7 +10,7 @@
 #include "cluster/core/policy/ranked_state.h"
 
 /* A waiting job has to start once no more than this many times what it needs is left until its
- * deadline. Chosen with pd-rats on the traces of docs/research/cluster.md ("cluster: PD-RATS
+ * deadline. Chosen with pd-rats on the traces of docs/research/measurements/cluster.md ("cluster: PD-RATS
  * preempts and resizes jobs"), not measured individually. */
 static const double URGENCY = 1.7;
 

@@ -1,6 +1,6 @@
 /*
  * Rates of hardware and software of published training runs. data/training_anchors.json has the
- * published steps, and those that calibrated a constant (docs/composition.md).
+ * published steps, and those that calibrated a constant (docs/research/composition.md).
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

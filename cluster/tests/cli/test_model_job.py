@@ -114,7 +114,7 @@ class Oracle(unittest.TestCase):
 
 
 class Published(unittest.TestCase):
-    # What is off by more than 10 %, and why: docs/composition.md.
+    # What is off by more than 10 %, and why: docs/research/measurements/composition.md.
     MISSES = {("MegaScale 175B, Megatron", "A100", 12288), ("BERT-large MLPerf", "H100", 64),
               ("BERT-large MLPerf", "H100", 3472), ("BERT-large phase 2", "A100", 8),
               ("ResNet-50 MLPerf", "H100", 2528), ("ResNet-50 AMP", "A100", 8), ("ResNet-50 AMP", "V100", 8),

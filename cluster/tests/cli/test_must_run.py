@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """No ratio is possible where all jobs have to run and none may be stopped: the instances of the proof in
-docs/research/pd-rats.md, played against every policy, and against every time for which a policy could wait.
+docs/research/measurements/pd-rats.md, played against every policy, and against every time for which a policy could wait.
 
 Usage: test_must_run.py LULL"""
 import csv

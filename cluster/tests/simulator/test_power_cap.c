@@ -230,7 +230,7 @@ static void test_a_cap_costs_little_in_any_order(void **state)
         }
 }
 
-/* The table in docs/research/cluster.md: means over the seeds, in %. */
+/* The table in docs/research/measurements/cluster.md: means over the seeds, in %. */
 static void print_table(void)
 {
     static const int sizes[] = {300, 1000, MOST_CROWD};

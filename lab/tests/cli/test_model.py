@@ -183,7 +183,7 @@ class BadInput(unittest.TestCase):
 
 @unittest.skipUnless(os.path.exists(MEASURED), "the measured kernels are not there")
 class Measured(unittest.TestCase):
-    """Limits: the best figures that other forms reach on these sets (docs/research/models.md); of savings, 97 % or 1 point less
+    """Limits: the best figures that other forms reach on these sets (docs/research/measurements/models.md); of savings, 97 % or 1 point less
     where a single kernel decides, and 90 % of the hardest set."""
     # time, power, power from the ends, saving, saving within 5 %
     LIMITS = {("gtx980", "low"): (0.0191, 0.0128, 0.0144, 0.96, 0.85),

@@ -86,7 +86,7 @@ struct tally {
 
 /* Points of a device of which no kernel was measured. */
 /* Errors where nothing but the points themselves is known. Measured: the widest of six networks,
- * each alone on its GPU and predicted from its probes (docs/models.md). */
+ * each alone on its GPU and predicted from its probes (docs/research/measurements/models.md). */
 static const struct lull_fitted_errors unknown_errors = {
     .time = {0.0053, 2.8},
     .power = {0.038, 0.0},
