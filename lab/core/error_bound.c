@@ -6,7 +6,8 @@
 #include "core/stats/quantile.h"
 
 /* The part of the root mean square of errors that no doubt is below. Chosen on random halves of
- * the sets of docs/research/measurements/models.md, as are the kernels that the quantile is short of. */
+ * the sets of docs/research/measurements/models.md, as are the kernels that the quantile is short
+ * of. */
 static const double typical_share = 0.3;
 static const double missing_kernels = 4.0;
 

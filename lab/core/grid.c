@@ -7,13 +7,15 @@
 #include <string.h>
 
 /* Margin by which a time may grow beyond the fall of its clock before the clock counts as not
- * honoured. It covers the scatter of a measured time. Measured: reference values in docs/research/measurements/models.md.
+ * honoured. It covers the scatter of a measured time. Measured: reference values in
+ * docs/research/measurements/models.md.
  */
 static const double honoured_margin = 1.03;
 
 /* A clock counts as not reached where kernels take so much longer than a straight line through
  * clocks a little lower says, and as reached where one takes no longer than this; and how many
- * kernels have to show it. Measured: nothing is found in the seven sets of docs/research/measurements/models.md. */
+ * kernels have to show it. Measured: nothing is found in the seven sets of
+ * docs/research/measurements/models.md. */
 static const double short_ratio = 1.02;
 static const double reached_ratio = 1.01;
 static const double reach_ratio = 0.05;

@@ -8,9 +8,9 @@
  * memory cannot show it. But a kernel that follows the clock elsewhere and takes as long as this
  * clock explains proves that it was set: where at least as many kernels prove it, the slow rows
  * were disturbed, and only they are left out. (Rule and margin: on 3,905 measured rows of four GPUs
- * it finds three clocks of a V100 and nothing else; docs/research/measurements/models.md.) And where the boost ends below
- * the highest clocks, all kernels gain less there than the clocks predict: those clocks are left
- * out as well.
+ * it finds three clocks of a V100 and nothing else; docs/research/measurements/models.md.) And
+ * where the boost ends below the highest clocks, all kernels gain less there than the clocks
+ * predict: those clocks are left out as well.
  *
  * Pure; memory as said; any thread, one at a time. SPDX-License-Identifier: Apache-2.0
  */

@@ -7,7 +7,8 @@
  * points can be set, between the measured ones as well. A candidate is excluded where, with all
  * errors in its favour, it is still slower than the tolerance or more expensive than the best one:
  * what is not excluded is the interval. Measured: it holds the best clock of 98 % of 169 kernels
- * (docs/research/measurements/models.md), and of nine in ten drawn ones that bend sharply between their probes.
+ * (docs/research/measurements/models.md), and of nine in ten drawn ones that bend sharply between
+ * their probes.
  *
  * Pure; nothing is allocated; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */

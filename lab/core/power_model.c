@@ -6,7 +6,8 @@
 
 #include "lab/core/nnls.h"
 
-/* Measured: no figure of docs/research/measurements/models.md changes in its third digit after 5 rounds. */
+/* Measured: no figure of docs/research/measurements/models.md changes in its third digit after 5
+ * rounds. */
 enum { ROUNDS = 10 };
 
 /* ---- one kernel --------------------------------------------------------------------------- */

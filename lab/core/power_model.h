@@ -8,8 +8,8 @@
  * behind the knee it is steep. It needs no voltage and no formula, because kernels that were
  * measured at all clocks show it: it is found by alternating least squares of relative errors,
  * never falls, and goes from 0 at the lowest clock of the grid to 1 at the highest. (Method:
- * docs/research/models.md. P0 is not the idle power: it is the part that does not change with the clocks,
- * and includes the dynamic power at the lowest clock.)
+ * docs/research/models.md. P0 is not the idle power: it is the part that does not change with the
+ * clocks, and includes the dynamic power at the lowest clock.)
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */

@@ -8,7 +8,8 @@
  * them, with covariance a x.y + exp(-|x - y|^2 / 2 l^2) of counters in standard deviations and
  * independent noise. Its three constants are not chosen: it is the mean over 80 forms, each
  * weighted by error^-20 of what it makes of the other kernels when each of these is left out too,
- * so that a kernel never influences its own prediction. (How the form was found: docs/research/measurements/models.md.)
+ * so that a kernel never influences its own prediction. (How the form was found:
+ * docs/research/measurements/models.md.)
  *
  * Pure; memory as said; any thread. SPDX-License-Identifier: Apache-2.0
  */

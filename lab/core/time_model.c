@@ -9,8 +9,8 @@
 static const double exponents[LULL_TIME_EXPONENTS] = {1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 30.0};
 
 /* The relative error that a shape may have before its weight drops. Chosen on the sets of
- * docs/research/measurements/models.md: from 0.5 to 1.5 % no error of a kernel fitted alone changes by more than
- * 0.4 points. */
+ * docs/research/measurements/models.md: from 0.5 to 1.5 % no error of a kernel fitted alone changes
+ * by more than 0.4 points. */
 static const double sigma_ratio = 0.007;
 
 double lull_time_shape(uint32_t shape, double sm_ratio, double mem_ratio)

@@ -1,6 +1,6 @@
 /*
  * The document that `lull model fit` writes and `lull model predict` reads: fitted devices with the
- * names of their kernels (written by lab/model/fit.c).
+ * names of their kernels.
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_LAB_TRACE_DOCUMENT_H

@@ -75,7 +75,8 @@ static double service_left(const struct lull_cluster_job *job, uint32_t gpus, in
 #define ROW(...) (&(const struct lull_cluster_policy_ops){__VA_ARGS__})
 
 /* The typical settings of parameters are chosen from the sweeps of
- * cluster/bench/bench_cluster_policies.py, whose tables are in docs/research/measurements/cluster.md. */
+ * cluster/bench/bench_cluster_policies.py, whose tables are in
+ * docs/research/measurements/cluster.md. */
 static const struct lull_cluster_policy_ops *const table[] = {
     ROW(.name = "fifo",
         .summary = "first come, first served; the first that does not fit holds up its pool",

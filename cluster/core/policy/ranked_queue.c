@@ -10,8 +10,8 @@
 #include "cluster/core/policy/ranked_state.h"
 
 /* A waiting job has to start once no more than this many times what it needs is left until its
- * deadline. Chosen with pd-rats on the traces of docs/research/measurements/cluster.md ("cluster: PD-RATS
- * preempts and resizes jobs"), not measured individually. */
+ * deadline. Chosen with pd-rats on the traces of docs/research/measurements/cluster.md, not
+ * measured individually. */
 static const double URGENCY = 1.7;
 
 /* The shape of a group with this many GPUs, which is made if it is new; NULL: out of memory. */
