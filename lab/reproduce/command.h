@@ -8,6 +8,7 @@
 #include "base/program.h"
 
 extern const struct lull_program_command lull_edl_command;
+extern const struct lull_program_command lull_envpipe_command;
 extern const struct lull_program_command lull_shared_command; /* ada-srsf */
 extern const struct lull_program_command lull_zeus_command;
 

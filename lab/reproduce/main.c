@@ -7,7 +7,7 @@
 int main(int argc, char **argv)
 {
     static const struct lull_program_command *const commands[] = {
-        &lull_edl_command, &lull_shared_command, &lull_zeus_command, NULL};
+        &lull_edl_command, &lull_envpipe_command, &lull_shared_command, &lull_zeus_command, NULL};
     static const struct lull_program program = {
         .name = "lull-reproduce",
         .version = LULL_VERSION,
