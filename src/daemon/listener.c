@@ -16,7 +16,7 @@
  * A flood is therefore accepted fast enough that thousands of clients in front of an honest one
  * delay it by less than the 2 s that it waits, and not faster: clients of the flood wait for the
  * queue, and each accept lets one of them use a processor again. Connected clients wait for one
- * turn of accepts at most. Chosen; docs/research/measurements/overview.md has the measurement. */
+ * turn of accepts at most. Chosen; docs/research/measurements/attacks.md has the measurement. */
 enum {
     ACCEPTS_PER_S = 5000,
     ACCEPTS_IN_A_ROW = 400,

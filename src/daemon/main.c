@@ -21,7 +21,7 @@
 /* Some 30 of lulld's own, those of the driver's library, and the keeper's. */
 enum { MIN_DESCRIPTORS = 64 };
 
-/* Chosen; docs/research/measurements/overview.md has the measurement. */
+/* Chosen; docs/research/measurements/overhead.md has the measurement. */
 enum { NICENESS = -20 };
 
 struct settings {

@@ -1,7 +1,7 @@
 /*
  * Bounds over runs against their definition by brute force, and their coverage in simulated
  * comparisons with known true values. The test prints the coverage table of
- * docs/research/measurements/overview.md. SPDX-License-Identifier: Apache-2.0
+ * docs/research/measurements/comparisons.md. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <stdio.h>
