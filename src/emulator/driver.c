@@ -18,7 +18,8 @@ extern const char lull_emulated_library;
 const char lull_emulated_library = 1;
 
 /* Setting a power limit takes about 10 ms where locking clocks takes 4.5 ms. The 4.5 ms are
- * measured on a V100 (docs/research/measurements/emulated-node.md, V10); the 10 ms are from memory. */
+ * measured on a V100 (docs/research/measurements/emulated-node.md, V10); the 10 ms are from memory.
+ */
 static const double limit_api_factor = 2.2;
 
 /* ---- the node ---- */

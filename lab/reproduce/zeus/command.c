@@ -204,6 +204,9 @@ static int parse_then(const char *text, void *place, struct lull_error *err)
     return 0;
 }
 
+static const char *const datasets[] = {"cifar100",     "imagenet",     "squad", "librispeech",
+                                       "movielens-1m", "sentiment140", NULL};
+
 static const struct lull_option rows[] = {
     LULL_VALUE("train", "FILE", TEXT, struct zeus_options, train,
                "Recorded training: after how many epochs a repetition reached a target (CSV).",
@@ -215,8 +218,7 @@ static const struct lull_option rows[] = {
                .hint = LULL_OPTION_FILE, .is_required = true,
                .more = "Columns: dataset, network, batch_size, optimizer, power_limit (W), "
                        "time_per_epoch (s) and average_power (W)."),
-    LULL_VALUE("dataset", "NAME", TEXT, struct zeus_options, dataset,
-               "The job: cifar100, imagenet, squad, librispeech, movielens-1m or sentiment140.",
+    LULL_VALUE("dataset", "NAME", TEXT, struct zeus_options, dataset, "The job.", .words = datasets,
                .is_required = true,
                .more = "Each has the network, optimizer, target, most epochs and default size of "
                        "the Zeus paper."),
@@ -271,18 +273,6 @@ static void zeus_command_prepare(void *options)
     ((struct zeus_options *)options)->target_count = 1;
 }
 
-static int zeus_command_check(void *given, const struct lull_operands *operands,
-                              struct lull_error *err)
-{
-    const struct zeus_options *const options = given;
-
-    (void)operands;
-    if (lull_batch_trace_find_job(options->dataset) == NULL)
-        return lull_error_set(err, -EINVAL, "--dataset %s: there is no recorded job of that name",
-                              options->dataset);
-    return 0;
-}
-
 static int zeus_command_run(void *options, const struct lull_operands *operands)
 {
     struct lull_batch_trace *traces[LULL_COMPARISON_PHASES] = {NULL};
@@ -303,6 +293,5 @@ const struct lull_program_command lull_zeus_command = {
     .tables = {{rows, 0}},
     .size = sizeof(struct zeus_options),
     .prepare = zeus_command_prepare,
-    .check = zeus_command_check,
     .run = zeus_command_run,
 };

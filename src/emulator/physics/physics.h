@@ -5,8 +5,8 @@
  * earlier time is taken as the latest one seen. Between two events everything is constant or an
  * exponential, so integrals are exact and one long advance gives bit for bit what many short ones
  * give. The physics has no clock, no I/O, no allocation and no globals, and the struct has no
- * pointers, so it may lie in shared memory and be copied. docs/research/measurements/emulated-node.md
- * compares the equations with measured GPUs.
+ * pointers, so it may lie in shared memory and be copied.
+ * docs/research/measurements/emulated-node.md compares the equations with measured GPUs.
  *
  * Seed 0 is the nominal unit, without spread, noise, reading errors or slow target clocks.
  * Latencies still vary. Threads: the caller serialises. SPDX-License-Identifier: Apache-2.0
