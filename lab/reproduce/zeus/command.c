@@ -218,8 +218,9 @@ static const struct lull_option rows[] = {
                .hint = LULL_OPTION_FILE, .is_required = true,
                .more = "Columns: dataset, network, batch_size, optimizer, power_limit (W), "
                        "time_per_epoch (s) and average_power (W)."),
-    LULL_VALUE("dataset", "NAME", TEXT, struct zeus_options, dataset, "The job.", .words = datasets,
-               .is_required = true,
+    LULL_VALUE("dataset", "NAME", TEXT, struct zeus_options, dataset,
+               "The job: cifar100, imagenet, squad, librispeech, movielens-1m or sentiment140.",
+               .words = datasets, .is_required = true,
                .more = "Each has the network, optimizer, target, most epochs and default size of "
                        "the Zeus paper."),
     LULL_VALUE("gpu", "NAME", TEXT, struct zeus_options, gpu,
