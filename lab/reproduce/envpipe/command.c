@@ -155,7 +155,7 @@ static int reproduce(const struct envpipe_options *options, const char *path,
 {
     const struct envpipe_gpu *const gpu = &gpus[options->gpu];
     struct lull_pipeline_profile measured;
-    struct reproduced results[ROWS];
+    struct reproduced results[ROWS] = {{0}};
     int rc = lull_pipeline_profile_read(path, &measured, NULL, err);
 
     if (rc < 0)
