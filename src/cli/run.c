@@ -176,7 +176,8 @@ static const struct lull_option rows[] = {
                        "a terminal. See PROGRESS."),
     LULL_FLAG(
         "verbose", struct run_arguments, run.verbose,
-        "Also print each step of the clock searches: clock, verdict, and whether it was accepted.",
+        "At the end, also print the tables of the report: energy, sections, levers, steps of the "
+        "clock searches.",
         .letter = 'v', .excludes = "quiet"),
     LULL_CLI_NO_DAEMON_ROW(struct run_arguments, run.no_daemon),
     LULL_CLI_RUNTIME_DIR_ROW(struct run_arguments, run.runtime_dir),

@@ -103,7 +103,7 @@ def large(gpus):
                    lever("steady point", "whole iterations", 0, 1320, 0.079, None, steps=descent()),
                    lever("sections", "allreduce 45.8 MiB, 8 ranks, 1 calls #1f3a0000", 0, 210, None,
                          "it was compared only together with other levers", steps=descent())] +
-        [lever("sections", f"broadcast 1.0 MiB, 8 ranks, 1 calls #{i:08x}", 0, 1410, None, "it is not lowered", "undecided",
+        [lever("sections", f"broadcast 1.0 MiB, 8 ranks, 1 calls #{i:08x}", 0, 1410, None, "it is not lowered", "unfinished",
                steps=descent()) for i in range(12)] +
         [lever("waiting ranks", "ranks that wait for later ones", 0, None, None, "it is not lowered", "not lowered")],
         "gpus": [gpu(index) for index in range(gpus)],

@@ -68,7 +68,7 @@ static void see_command(const char *text)
     char sentence[512];
 
     lull_run_witness_describe(&witness, command, sentence, sizeof(sentence));
-    require(strncmp(sentence, "no rank was detected: ", 18) == 0);
+    require(strncmp(sentence, "no ", 3) == 0 && strstr(sentence, " was detected") != NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

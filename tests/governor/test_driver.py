@@ -72,7 +72,7 @@ class Driver(unittest.TestCase):
         self.assertIn("GPU 0: its driver has reported XID 31 (", self.said)
         self.assertLess(self.said.count("XID 31"), 20)  # there are thousands
         for section in gpu["sections"]:
-            self.assertEqual(section["verdict"], "undecided")
+            self.assertEqual(section["verdict"], "unfinished")
             # One of four counts all the same, and a stall of the host ends a comparison before its first pair does.
             self.assertLessEqual(sum(tried["pairs"] for tried in section["descent"]), 3)
 

@@ -112,7 +112,7 @@ class Silence(unittest.TestCase):
                    "GPU 0: no iteration was found: the 2 calls", "run it longer")
 
     def test_a_run_that_ends_while_it_is_learnt(self):
-        note = self.check(self.run_job(JOB, "0", "7", "20", "30", "0"), "GPU 0: still being learnt when the run ended after 7",
+        note = self.check(self.run_job(JOB, "0", "7", "20", "30", "0"), "GPU 0: still being learned when the run ended after 7",
                           "a wider --tolerance")
         self.assertRegex(note, r"about \d+ more were missing \([1-9]\d* s\)")
         note = self.check(self.run_job(JOB, "0", "30", "20", "30", "0"), "GPU 0: still being tried at lower clocks",

@@ -1,6 +1,7 @@
 /*
- * The verdict of synthetic runs: the saving and the slowdown,
- * their certainty, and the levers; or why no clock was lowered. SPDX-License-Identifier: Apache-2.0
+ * The verdict of synthetic runs: the saving and the slowdown, their certainty, and the levers; or
+ * why no clock was lowered; and the three lines at the end of a run. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>
@@ -13,6 +14,8 @@
 
 #include "governor/report/limits_report.h"
 #include "governor/report/report_parts.h"
+#include "governor/report/verdict_lines.h"
+#include "governor/run/run_statistics.h"
 
 enum { GPUS = 3, TARGETS = 3, STEADY = 0, SECTION = 1, GAP = 2 };
 
@@ -31,6 +34,55 @@ static struct lull_report_gain gain_of_limits;
 static struct lull_report_gain gain_of_plan;
 static struct lull_limits_summary limits_summary;
 static bool is_plan_kept;
+
+/* Energy, and what else the lines are made of. */
+static bool has_settled;
+static double settled_j;
+static double whole_saved_j;
+static double better_ratio; /* saving at the tolerance of 2 %; NAN: not known */
+static const struct lull_compared_run *last_unmanaged;
+
+static bool settled_fake(const struct lull_control *control)
+{
+    (void)control;
+    return has_settled;
+}
+
+static void statistics_fake(const struct lull_control *control, enum lull_run_part part,
+                            struct lull_run_statistics *statistics_out)
+{
+    (void)control;
+    assert_int_equal(part, LULL_RUN_PART_SETTLED);
+    *statistics_out = (struct lull_run_statistics){
+        .iterations = 500, .energy_j = settled_j, .has_energy = settled_j > 0.0};
+}
+
+static double whole_fake(const struct lull_energy_report *energy, double *unmanaged_j_out)
+{
+    (void)energy;
+    *unmanaged_j_out = 1000.0;
+    return whole_saved_j;
+}
+
+static void frontier_fake(const struct lull_report *report, const struct lull_report_gain *gain,
+                          struct lull_job_frontier_point *points_out)
+{
+    (void)report;
+    (void)gain;
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
+        points_out[b] = (struct lull_job_frontier_point){
+            .slowdown_ratio = lull_job_frontier_budgets[b],
+            .saving_ratio = better_ratio,
+            .reason = isfinite(better_ratio) ? NULL : "no data",
+        };
+}
+
+static const struct lull_compared_run *last_run_fake(const struct lull_run_comparison *comparison,
+                                                     bool is_managed)
+{
+    (void)comparison;
+    return is_managed ? NULL : last_unmanaged;
+}
 
 static const struct lull_controller *controller_fake(const struct lull_control *control)
 {
@@ -108,6 +160,12 @@ static bool plan_fake(const struct lull_report *report)
 #define lull_tried_report_gain(report) gain_of_trials
 #define lull_limits_report_gain(report) gain_of_limits
 #define lull_pipeline_report_gain(report) gain_of_plan
+#define lull_control_has_settled settled_fake
+#define lull_run_statistics_compute statistics_fake
+#define lull_energy_report_whole_saved_j whole_fake
+#define lull_tried_report_frontier frontier_fake
+#define lull_run_comparison_last last_run_fake
+#include "governor/report/verdict_lines.c"
 #include "governor/report/verdict_report.c"
 
 static const char *notes[3];
@@ -132,6 +190,10 @@ static int set_up(void **state)
     made_up[GAP].of_gaps = true;
     has_steady = true;
     is_plan_kept = false;
+    has_settled = true;
+    settled_j = 31640.0;
+    whole_saved_j = better_ratio = (double)NAN;
+    last_unmanaged = NULL;
     for (uint32_t i = 0; i < GPUS; i++) {
         lull_run_log_init(&logs[i], &(struct lull_energy_source){.power_refresh_s = 0.1});
         states[i] =
@@ -139,8 +201,11 @@ static int set_up(void **state)
     }
     gain_of_trials = gain(0.114, 0.006, 0.002, 0.007);
     gain_of_runs = gain_of_limits = gain_of_plan = lull_report_no_gain("it was not asked");
-    report = (struct lull_report){
-        .managed = (struct lull_control *)&states, .notes = notes, .findings = findings};
+    report = (struct lull_report){.managed = (struct lull_control *)&states,
+                                  .notes = notes,
+                                  .findings = findings,
+                                  .tolerance_ratio = 0.01,
+                                  .confidence = 0.95};
     return 0;
 }
 
@@ -170,7 +235,7 @@ static void lower(uint32_t gpu, uint32_t mhz, uint32_t times)
         lull_run_log_add_lowered(&logs[gpu], &(struct lull_span){i * 10, i * 10 + 5, mhz});
 }
 
-/* Table and document say the same, and whatever is not known has a reason. */
+/* The details and the document have the same sentence, and whatever is not known has a reason. */
 static void expect(const char *sentence)
 {
     json_t *const object = lull_verdict_report_json(&report);
@@ -179,7 +244,7 @@ static void expect(const char *sentence)
     size_t size = 0;
     FILE *const out = open_memstream(&text, &size);
 
-    lull_verdict_report_print(&report, out);
+    lull_verdict_report_print_basis(&report, out);
     fclose(out);
     assert_string_equal(said, sentence);
     assert_non_null(strstr(text, sentence));
@@ -187,8 +252,32 @@ static void expect(const char *sentence)
                      json_is_string(json_object_get(object, "saving_reason")));
     assert_int_equal(json_is_null(json_object_get(object, "slowdown_ratio")),
                      json_is_string(json_object_get(object, "slowdown_reason")));
+    assert_int_equal(json_is_null(json_object_get(object, "saved_j")),
+                     json_is_string(json_object_get(object, "saved_j_reason")));
     assert_int_equal(json_is_true(json_object_get(object, "lowered")),
-                     strstr(sentence, "nothing lowered") == NULL);
+                     strstr(sentence, "no clocks lowered") == NULL &&
+                         strstr(sentence, "power limits unchanged") == NULL);
+    free(text);
+    json_decref(object);
+}
+
+/* The terminal and the document have these three lines, and the former nothing else. */
+static void expect_lines(const char *energy, const char *time, const char *next)
+{
+    json_t *const object = lull_verdict_report_json(&report);
+    char expected[2048];
+    char *text = NULL;
+    size_t size = 0;
+    FILE *const out = open_memstream(&text, &size);
+
+    lull_verdict_report_print(&report, out);
+    fclose(out);
+    snprintf(expected, sizeof(expected), "\n  Energy: %s\n  Time:   %s\n  Next:   %s\n", energy,
+             time, next);
+    assert_string_equal(text, expected);
+    assert_string_equal(json_string_value(json_object_get(object, "energy_line")), energy);
+    assert_string_equal(json_string_value(json_object_get(object, "time_line")), time);
+    assert_string_equal(json_string_value(json_object_get(object, "next_line")), next);
     free(text);
     json_decref(object);
 }
@@ -240,17 +329,18 @@ static void saved_but_not_proven(void **state)
     (void)state;
     keep_everywhere(STEADY, 1320);
     gain_of_trials = gain(0.02, 0.03, 0.002, 0.007);
-    expect("no saving proven yet: 2.0 % (-1.0 to 5.0) of the energy per iteration, 0.2 % slower "
-           "(at most 0.7 %): steady 1320 MHz on all GPUs");
+    expect(
+        "saving not proven: 2.0 % less energy per iteration (from 1.0 % more to 5.0 % less), 0.2 % "
+        "slower (at most 0.7 %): steady 1320 MHz on all GPUs");
     gain_of_trials = gain(-0.051, 0.254, -0.001, 0.07);
-    expect("no saving proven yet: -5.1 % (-30.5 to 20.3) of the energy per iteration, slowdown not "
-           "known to 1 % yet: no slowdown measured, at most 7.0 %: steady 1320 MHz on all GPUs");
+    expect("saving not proven: 5.1 % more energy per iteration (from 30.5 % more to 20.3 % less), "
+           "slowdown not proven to be within 1 %: no slowdown measured, at most 7.0 %: steady 1320 "
+           "MHz on all GPUs");
     gain_of_trials.low_ratio = gain_of_trials.high_ratio = (double)NAN;
     gain_of_trials.saving_ratio = 0.04;
     gain_of_trials.slowdown_upper_ratio = (double)INFINITY;
-    expect(
-        "saved about 4.0 % of the energy per iteration (no interval known), no slowdown measured "
-        "(no bound known): steady 1320 MHz on all GPUs");
+    expect("saved about 4.0 % of the energy per iteration, no slowdown measured (no bound known): "
+           "steady 1320 MHz on all GPUs");
 }
 
 static void slower_than_allowed(void **state)
@@ -258,9 +348,8 @@ static void slower_than_allowed(void **state)
     (void)state;
     keep_everywhere(STEADY, 1320);
     gain_of_trials = gain(0.114, 0.006, 0.023, 0.031);
-    expect(
-        "slower than allowed: 2.3 % (at most 3.1 %), 1 % allowed; saved 11.4 % (10.8 to 12.0) of "
-        "the energy per iteration: steady 1320 MHz on all GPUs");
+    expect("slower than allowed: 2.3 % (at most 3.1 %), 1 % allowed; 11.4 % (10.8 to 12.0) less "
+           "energy per iteration: steady 1320 MHz on all GPUs");
 }
 
 static void the_command_failed(void **state)
@@ -268,15 +357,13 @@ static void the_command_failed(void **state)
     (void)state;
     report.status = 3;
     findings[0] = "no rank was detected: no probe was loaded into the command";
-    expect("the command failed: exit status 3; nothing lowered");
-    assert_null(lull_verdict_report_finding(&report)); /* it is printed below the sentence */
+    expect("the job exited with status 3; no clocks lowered");
     keep_everywhere(STEADY, 1320);
-    expect(
-        "the command failed: exit status 3; until then saved 11.4 % (10.8 to 12.0) of the energy "
-        "per iteration, 0.2 % slower (at most 0.7 %): steady 1320 MHz on all GPUs");
+    expect("the job exited with status 3; until then saved 11.4 % (10.8 to 12.0) of the energy "
+           "per iteration, 0.2 % slower (at most 0.7 %): steady 1320 MHz on all GPUs");
     report.status = 128 + SIGTERM;
     keep_everywhere(STEADY, 0);
-    expect("the command failed: exit status 143 (signal 15, Terminated); nothing lowered");
+    expect("the job exited with status 143 (signal 15, Terminated); no clocks lowered");
 }
 
 static void nothing_is_known_of_it(void **state)
@@ -376,11 +463,12 @@ static void power_limits_and_plans(void **state)
         "saved 12.0 % (11.0 to 13.0) of the energy per iteration, 0.4 % slower (no bound known): "
         "power limit 250 W (least cost)");
     limits_summary.is_held = false;
-    expect("nothing lowered: no power limit was chosen before the run ended; use a longer run");
+    expect("power limits unchanged: the run ended before a power limit was chosen; use a longer "
+           "run");
     report.limits = NULL;
     report.runner = (struct lull_plan_runner *)&limits_summary;
-    expect("nothing lowered: the plan was not accepted; see the pipeline's part of the report for "
-           "the reason");
+    expect("no clocks lowered: the pipeline plan was not accepted; see the part about the pipeline "
+           "in the report");
     is_plan_kept = true;
     gain_of_plan = gain(0.09, 0.004, 0.0, 0.002);
     expect("saved 9.0 % (8.6 to 9.4) of the energy per iteration, not slower (at most 0.2 %): the "
@@ -392,18 +480,14 @@ static void power_limits_and_plans(void **state)
 static void why_nothing_was_lowered(void **state)
 {
     (void)state;
-    expect("nothing lowered: the run ended before anything was learned; use a longer run");
-    assert_null(lull_verdict_report_finding(&report));
+    expect("no clocks lowered: the run ended before an iteration was found; use a longer run");
     notes[0] = "GPU 4: its driver is slow";
     notes[1] = "the command is observed, not managed: setting GPU clocks needs root";
-    expect("nothing lowered: the command is observed, not managed: setting GPU clocks needs root");
+    expect(
+        "no clocks lowered: the command is observed, not managed: setting GPU clocks needs root");
     findings[0] = "GPUs 4, 5, 6: MIG is on";
     findings[1] = "something else";
-    expect("nothing lowered: GPUs 4, 5, 6: MIG is on");
-    assert_ptr_equal(lull_verdict_report_finding(&report), findings[0]);
-    /* If something was lowered the finding is printed below the sentence, not in it. */
-    keep_everywhere(STEADY, 1320);
-    assert_null(lull_verdict_report_finding(&report));
+    expect("no clocks lowered: GPUs 4, 5, 6: MIG is on");
 }
 
 static void no_gpu_was_managed(void **state)
@@ -412,7 +496,7 @@ static void no_gpu_was_managed(void **state)
     keep_everywhere(STEADY, 1320);
     report.managed = NULL;
     notes[0] = "the command runs unmanaged: no GPU";
-    expect("nothing lowered: the command runs unmanaged: no GPU");
+    expect("no clocks lowered: the command runs unmanaged: no GPU");
 }
 
 static void a_rank_came_to_no_gpu(void **state)
@@ -421,7 +505,216 @@ static void a_rank_came_to_no_gpu(void **state)
     keep_everywhere(STEADY, 1320);
     for (uint32_t i = 0; i < GPUS; i++)
         states[i].process = -1;
-    expect("nothing lowered: the run ended before anything was learned; use a longer run");
+    expect("no clocks lowered: the run ended before an iteration was found; use a longer run");
+}
+
+/* ---- the three lines --------------------------------------------------------------------- */
+
+static const char saved[] =
+    "saved 11.4 % (10.8 to 12.0) of the energy per iteration; about 4.071 kJ "
+    "(0.00113 kWh) less in 500 iterations";
+static const char not_slower[] = "0.2 % slower (at most 0.7 %) at 95 % confidence; 1 % allowed";
+static const char no_clock[] = "not slower because of Lull: no clock was changed";
+
+static void lines_of_a_saving(void **state)
+{
+    static const struct lull_run_frontier frontier;
+
+    (void)state;
+    keep_everywhere(STEADY, 1320);
+    expect_lines(saved, not_slower, "keep lull run before this command");
+    report.price = (struct lull_energy_price){.has_money = true, .per_kwh = 0.3, .currency = "EUR"};
+    expect_lines("saved 11.4 % (10.8 to 12.0) of the energy per iteration; about 4.071 kJ (0.00113 "
+                 "kWh, 0.000339 EUR) less in 500 iterations",
+                 not_slower, "keep lull run before this command");
+    report.price.has_money = false;
+    report.frontier = &frontier;
+    better_ratio = 0.15;
+    expect_lines(saved, not_slower,
+                 "keep lull run before this command; --tolerance 2% would save about 15.0 % "
+                 "(predicted)");
+    better_ratio = 0.12;
+    expect_lines(saved, not_slower, "keep lull run before this command");
+    findings[0] = "GPU 4: heat held its clock down; results are discarded; check cooling";
+    expect_lines(saved, not_slower,
+                 "check cooling (GPU 4: heat held its clock down; results are discarded)");
+}
+
+static void lines_of_an_uncertain_saving(void **state)
+{
+    (void)state;
+    keep_everywhere(STEADY, 1320);
+    has_settled = false;
+    expect_lines("saved 11.4 % (10.8 to 12.0) of the energy per iteration", not_slower,
+                 "keep lull run before this command");
+    has_settled = true;
+    gain_of_trials = gain(0.02, 0.03, 0.002, 0.007);
+    expect_lines("saving not proven: 2.0 % less energy per iteration (from 1.0 % more to 5.0 % "
+                 "less)",
+                 not_slower, "use a longer run to prove the saving");
+    gain_of_trials = gain(0.114, 0.006, 0.002, 0.02);
+    expect_lines(saved,
+                 "slowdown not proven to be within 1 %: 0.2 % slower, at most 2.0 % at 95 % "
+                 "confidence",
+                 "use a longer run to bound the slowdown");
+    gain_of_trials = gain(-0.05, 0.01, 0.002, 0.007);
+    expect_lines("used 5.0 % (4.0 to 6.0) more energy per iteration; about 1.507 kJ (0.000419 kWh) "
+                 "more in 500 iterations",
+                 not_slower, "run the job without Lull: lower clocks save nothing here");
+}
+
+/* What is beyond the promise is no success. */
+static void lines_of_a_slowdown(void **state)
+{
+    static struct lull_run_comparison comparison = {.pairs_wanted = 3};
+
+    (void)state;
+    keep_everywhere(STEADY, 1320);
+    settled_j = 0.0;
+    gain_of_trials = gain_of_runs = gain(0.114, 0.006, 0.023, 0.031);
+    expect_lines(
+        "not counted as a saving, because the job was slower than allowed: 11.4 % (10.8 to "
+        "12.0) less energy per iteration",
+        "slower than allowed: 2.3 % (at most 3.1 %), 1 % allowed at 95 % confidence",
+        "check with --compare --compare-pairs 3; if the job is slower again, run it "
+        "without Lull");
+    report.comparison = &comparison;
+    expect_lines(
+        "not counted as a saving, because the job was slower than allowed: 11.4 % (10.8 to "
+        "12.0) less energy per iteration",
+        "slower than allowed: 2.3 % (at most 3.1 %), 1 % allowed at 95 % confidence",
+        "repeat the comparison; if the job is slower again, run it without Lull");
+}
+
+static void lines_of_a_failed_job(void **state)
+{
+    static struct lull_run_comparison comparison = {.pairs_wanted = 1};
+    static const struct lull_compared_run unmanaged;
+    const char *const next = "read the messages of the job. Lull knows of no error of its own that "
+                             "made the job fail. If in doubt, run the command without lull run";
+
+    (void)state;
+    report.status = 3;
+    expect_lines("nothing saved: the job exited with status 3",
+                 "0.2 % slower (at most 0.7 %) at "
+                 "95 % confidence; 1 % allowed; the GPUs ran at their highest clocks in the end",
+                 next);
+    keep_everywhere(STEADY, 1320);
+    settled_j = 0.0;
+    expect_lines(
+        "saved 11.4 % (10.8 to 12.0) of the energy per iteration; then the job exited with "
+        "status 3",
+        not_slower, next);
+    report.comparison = &comparison;
+    last_unmanaged = &unmanaged;
+    expect_lines(
+        "saved 11.4 % (10.8 to 12.0) of the energy per iteration; then the job exited with "
+        "status 3",
+        not_slower,
+        "read the messages of the job. Lull knows of no error of its own that made the job "
+        "fail, but the run without Lull succeeded. Repeat both runs");
+}
+
+static void lines_of_a_comparison(void **state)
+{
+    static struct lull_run_comparison comparison = {.pairs_wanted = 1};
+
+    (void)state;
+    keep_everywhere(STEADY, 1320);
+    report.comparison = &comparison;
+    whole_saved_j = 72.0;
+    gain_of_runs = gain(0.1, 0.02, 0.003, 0.004);
+    expect_lines("saved 10.0 % (8.0 to 12.0) of the energy per iteration; whole run, with the "
+                 "search: 72.00 J (2e-05 kWh) less than without Lull",
+                 "0.3 % slower (at most 0.4 %) at 95 % confidence; 1 % allowed",
+                 "keep lull run before this command, without --compare");
+    gain_of_runs = gain(0.1, 0.02, 0.003, (double)NAN);
+    whole_saved_j = -36.0;
+    expect_lines("saved 10.0 % (8.0 to 12.0) of the energy per iteration; whole run, with the "
+                 "search: 36.00 J (1e-05 kWh) more than without Lull",
+                 "0.3 % slower (no bound known)",
+                 "use --compare-pairs 3: one pair of runs does not show how much runs differ");
+    /* Nothing is lowered in the end, and the runs still show what the search has cost. */
+    keep_everywhere(STEADY, 0);
+    findings[0] = "GPU 4: no lower clock passes the test; try --tolerance 2%";
+    expect_lines("nothing saved, no clocks lowered: GPU 4: no lower clock passes the test; whole "
+                 "run, with the search: 36.00 J (1e-05 kWh) more than without Lull",
+                 "0.3 % slower (no bound known); the GPUs ran at their highest clocks in the end",
+                 "try --tolerance 2%");
+}
+
+static void lines_of_no_saving(void **state)
+{
+    static const struct {
+        const char *finding, *reason, *next;
+    } reasons[] = {
+        {"GPU 4: idle in 95 % of the readings, so nothing could be saved: the job computes on the "
+         "CPU; set CUDA_VISIBLE_DEVICES to its GPUs",
+         "GPU 4: idle in 95 % of the readings, so nothing could be saved: the job computes on the "
+         "CPU",
+         "set CUDA_VISIBLE_DEVICES to its GPUs"},
+        {"no rank was detected: it was started without LD_PRELOAD (env -i; sudo). Keep LD_PRELOAD, "
+         "or run that program with lull run",
+         "no rank was detected: it was started without LD_PRELOAD (env -i; sudo)",
+         "keep LD_PRELOAD, or run that program with lull run"},
+        {"no iteration was found. NCCL_DEBUG=INFO shows its calls", "no iteration was found",
+         "NCCL_DEBUG=INFO shows its calls"},
+        {"GPU 4: MIG is on", "GPU 4: MIG is on", "run lull doctor, which checks this node"},
+    };
+    char energy[512];
+
+    (void)state;
+    gain_of_trials = lull_report_no_gain("too few iterations ran at the highest clocks");
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        findings[0] = reasons[i].finding;
+        snprintf(energy, sizeof(energy), "nothing saved, no clocks lowered: %s", reasons[i].reason);
+        expect_lines(energy, no_clock, reasons[i].next);
+    }
+    findings[0] = NULL;
+    expect_lines("nothing saved, no clocks lowered: the run ended before an iteration was found",
+                 no_clock, "use a longer run");
+    /* Clocks were tried, which may have cost time. */
+    logs[1].switches = 2;
+    expect_lines(
+        "nothing saved, no clocks lowered: the run ended before an iteration was found",
+        "slowdown not known (too few iterations ran at the highest clocks); the GPUs ran at "
+        "their highest clocks in the end",
+        "use a longer run");
+    gain_of_trials.slowdown_ratio = 0.002;
+    gain_of_trials.slowdown_upper_ratio = 0.007;
+    expect_lines("nothing saved, no clocks lowered: the run ended before an iteration was found",
+                 "0.2 % slower (at most 0.7 %) at 95 % confidence; 1 % allowed; the GPUs ran at "
+                 "their highest clocks in the end",
+                 "use a longer run");
+}
+
+static void lines_without_gpus_or_daemon(void **state)
+{
+    (void)state;
+    report.managed = NULL;
+    notes[0] = "the command runs unmanaged: libnvidia-ml.so.1 is not installed. `lull doctor` "
+               "checks this node and names the command that fixes it";
+    expect_lines("nothing saved, no clocks lowered: the command runs unmanaged: libnvidia-ml.so.1 "
+                 "is not installed",
+                 no_clock, "`lull doctor` checks this node and names the command that fixes it");
+    notes[0] = "the command is observed, not managed: lulld does not run; start it, or use "
+               "--no-daemon as root. `lull doctor` checks this node and names the command that "
+               "fixes it";
+    expect_lines("nothing saved, no clocks lowered: the command is observed, not managed: lulld "
+                 "does not run; start it, or use --no-daemon as root",
+                 no_clock, "`lull doctor` checks this node and names the command that fixes it");
+}
+
+static void lines_of_an_unknown_energy(void **state)
+{
+    (void)state;
+    keep_everywhere(STEADY, 1320);
+    gain_of_trials.saving_ratio = gain_of_trials.low_ratio = gain_of_trials.high_ratio =
+        (double)NAN;
+    gain_of_trials.saving_reason = "no trial has compared the energy at the accepted clocks; use "
+                                   "--compare";
+    expect_lines("saving not known (no trial has compared the energy at the accepted clocks)",
+                 not_slower, "use --compare");
 }
 
 int main(void)
@@ -442,6 +735,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(why_nothing_was_lowered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_gpu_was_managed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_rank_came_to_no_gpu, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_of_a_saving, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_of_an_uncertain_saving, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_of_a_slowdown, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_of_a_failed_job, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_of_a_comparison, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_of_no_saving, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_without_gpus_or_daemon, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_of_an_unknown_energy, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -289,7 +289,7 @@ static void energy_report_print_row(const struct lull_accounting *accounting,
     }
 }
 
-void lull_energy_report_print(const struct lull_energy_report *report, bool is_verbose, FILE *out)
+void lull_energy_report_print(const struct lull_energy_report *report, FILE *out)
 {
     if (report->managed == NULL)
         return;
@@ -301,11 +301,10 @@ void lull_energy_report_print(const struct lull_energy_report *report, bool is_v
         energy_report_print_row(report->managed, lull_accounting_row(report->managed, i), out);
     if (report->node_reason[0] != '\0')
         fprintf(out, "  excludes CPU and DRAM energy: %s\n", report->node_reason);
-    if (is_verbose)
-        fprintf(out,
-                "  each GPU's sensor may be off by another %.0f %%, equally in all of its figures; "
-                "this does not affect savings\n",
-                LULL_ENERGY_GAIN_RATIO * 100.0);
+    fprintf(out,
+            "  each GPU's sensor may be off by another %.0f %%, equally in all of its figures; "
+            "this does not affect savings\n",
+            LULL_ENERGY_GAIN_RATIO * 100.0);
 }
 
 const char *lull_energy_report_doubt(const struct lull_report *report)
@@ -317,4 +316,21 @@ const char *lull_energy_report_doubt(const struct lull_report *report)
         return NULL;
     return "the energy of a GPU is unknown: its sensors contradict each other or its possible "
            "range; see the energy of each GPU";
+}
+
+double lull_energy_report_whole_saved_j(const struct lull_energy_report *report,
+                                        double *unmanaged_j_out)
+{
+    struct lull_accounting_total managed;
+    struct lull_accounting_total unmanaged;
+
+    *unmanaged_j_out = NAN;
+    if (report->managed == NULL || report->unmanaged == NULL)
+        return NAN;
+    lull_accounting_gpus(report->managed, &managed);
+    lull_accounting_gpus(report->unmanaged, &unmanaged);
+    if (!managed.is_known || !unmanaged.is_known || !(unmanaged.sum.joules > 0.0))
+        return NAN;
+    *unmanaged_j_out = unmanaged.sum.joules;
+    return unmanaged.sum.joules - managed.sum.joules;
 }

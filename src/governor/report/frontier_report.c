@@ -12,7 +12,7 @@ static bool frontier_report_is_known(const struct lull_job_frontier_point *point
     return point->reason == NULL;
 }
 
-/* "0.2 % of time saves 4.1 % (3.8 to 4.9, predicted)" */
+/* "at 0.2 % slowdown: 4.1 % saved (3.8 to 4.9, predicted)" */
 static int frontier_report_write_point(const struct lull_job_frontier_point *point, char *text,
                                        size_t size)
 {
@@ -21,7 +21,7 @@ static int frontier_report_write_point(const struct lull_job_frontier_point *poi
     if (isfinite(point->low_ratio) && isfinite(point->high_ratio))
         snprintf(interval, sizeof(interval), "%.1f to %.1f", 100.0 * point->low_ratio,
                  100.0 * point->high_ratio);
-    return snprintf(text, size, " %.3g %% of time saves %.1f %% (%s%s)",
+    return snprintf(text, size, "at %.3g %% slowdown: %.1f %% saved (%s%s)",
                     100.0 * point->slowdown_ratio, 100.0 * point->saving_ratio, interval,
                     point->is_measured ? "" : ", predicted");
 }
@@ -29,23 +29,21 @@ static int frontier_report_write_point(const struct lull_job_frontier_point *poi
 const char *lull_job_frontier_report_text(const struct lull_job_frontier_point *points, char *text,
                                           size_t size)
 {
-    const char *separator = "";
     const char *reason = NULL;
-    size_t length = (size_t)snprintf(text, size, "frontier:");
+    size_t length = 0;
 
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS && length < size; b++) {
         if (!frontier_report_is_known(&points[b])) {
             reason = points[b].reason;
             continue;
         }
-        length += (size_t)snprintf(text + length, size - length, "%s", separator);
+        length += (size_t)snprintf(text + length, size - length, "%s", length > 0 ? "; " : "");
         if (length < size)
             length += (size_t)frontier_report_write_point(&points[b], text + length, size - length);
-        separator = ",";
     }
     if (reason != NULL && length < size)
-        snprintf(text + length, size - length, "%s not known: %s",
-                 separator[0] != '\0' ? "; the others" : "", reason);
+        snprintf(text + length, size - length, "%sother tolerances: no data; %s",
+                 length > 0 ? "; " : "", reason);
     return text;
 }
 

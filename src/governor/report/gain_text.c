@@ -2,6 +2,7 @@
 #include "governor/report/gain_text.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 /* A slowdown below half of the last printed digit counts as none. */
@@ -55,7 +56,7 @@ static int slowdown_decimals(double slowdown, double upper, double allowed)
 
 /* ---- the saving -------------------------------------------------------------------------- */
 
-/* Writes an interval in percent; one without ends has no such text. */
+/* Writes an interval in percent. */
 static void gain_text_write_range(double low, double high, int decimals, char *text, size_t size)
 {
     const double low_percent = 100.0 * gain_text_rounded(low, decimals);
@@ -65,10 +66,54 @@ static void gain_text_write_range(double low, double high, int decimals, char *t
         snprintf(text, size, "%.*f to %.*f", decimals, low_percent, decimals, high_percent);
     else if (isfinite(low))
         snprintf(text, size, "%.*f or more", decimals, low_percent);
-    else if (isfinite(high))
-        snprintf(text, size, "%.*f or less", decimals, high_percent);
     else
-        snprintf(text, size, "no interval known");
+        snprintf(text, size, "%.*f or less", decimals, high_percent);
+}
+
+static const char *gain_text_direction(double saving_ratio)
+{
+    return saving_ratio < 0.0 ? "more" : "less";
+}
+
+/* Writes an end of an interval that has a saving and a loss: "30.5 % more". */
+static void gain_text_write_end(double ratio, int decimals, char *text, size_t size)
+{
+    snprintf(text, size, "%.*f %% %s", decimals, 100.0 * fabs(gain_text_rounded(ratio, decimals)),
+             gain_text_direction(ratio));
+}
+
+/* Writes a saving or a loss without a sign. A reader may take "-5 %" for either. */
+static void gain_text_write_change(double saving, double low, double high, int decimals, char *text,
+                                   size_t size)
+{
+    const bool is_loss = saving < 0.0;
+    const double percent = 100.0 * fabs(gain_text_rounded(saving, decimals));
+    const char *const direction = gain_text_direction(saving);
+    char first[64];
+    char last[64];
+
+    if (low > 0.0 || high < 0.0) {
+        gain_text_write_range(is_loss ? -high : low, is_loss ? -low : high, decimals, first,
+                              sizeof(first));
+        snprintf(text, size, "%.*f %% (%s) %s energy per iteration", decimals, percent, first,
+                 direction);
+        return;
+    }
+    gain_text_write_end(low, decimals, first, sizeof(first));
+    gain_text_write_end(high, decimals, last, sizeof(last));
+    if (isfinite(low) && isfinite(high))
+        snprintf(text, size, "%.*f %% %s energy per iteration (from %s to %s)", decimals, percent,
+                 direction, first, last);
+    else
+        snprintf(text, size, "about %.*f %% %s energy per iteration", decimals, percent, direction);
+}
+
+const char *lull_gain_change_text(double saving_ratio, double low_ratio, double high_ratio,
+                                  char *text, size_t size)
+{
+    gain_text_write_change(saving_ratio, low_ratio, high_ratio,
+                           saving_decimals(saving_ratio, low_ratio, high_ratio), text, size);
+    return text;
 }
 
 const char *lull_gain_saving_text(double saving_ratio, double low_ratio, double high_ratio,
@@ -77,24 +122,23 @@ const char *lull_gain_saving_text(double saving_ratio, double low_ratio, double 
     const int decimals = saving_decimals(saving_ratio, low_ratio, high_ratio);
     const double percent = 100.0 * gain_text_rounded(saving_ratio, decimals);
     char range[96];
+    char change[192];
 
-    gain_text_write_range(low_ratio, high_ratio, decimals, range, sizeof(range));
+    gain_text_write_change(saving_ratio, low_ratio, high_ratio, decimals, change, sizeof(change));
     switch (lull_gain_judge_saving(saving_ratio, low_ratio, high_ratio)) {
     case LULL_GAIN_SAVING_PROVEN:
+        gain_text_write_range(low_ratio, high_ratio, decimals, range, sizeof(range));
         snprintf(text, size, "saved %.*f %% (%s) of the energy per iteration", decimals, percent,
                  range);
         break;
-    case LULL_GAIN_SAVING_ESTIMATED:
-        snprintf(text, size, "saved about %.*f %% of the energy per iteration (%s)", decimals,
-                 percent, range);
+    case LULL_GAIN_SAVING_ESTIMATED: /* "about": no interval is known */
+        snprintf(text, size, "saved about %.*f %% of the energy per iteration", decimals, percent);
         break;
     case LULL_GAIN_SAVING_NEGATIVE:
-        snprintf(text, size, "needed more energy per iteration: saving %.*f %% (%s)", decimals,
-                 percent, range);
+        snprintf(text, size, "used %s", change);
         break;
     case LULL_GAIN_SAVING_UNPROVEN:
-        snprintf(text, size, "no saving proven yet: %.*f %% (%s) of the energy per iteration",
-                 decimals, percent, range);
+        snprintf(text, size, "saving not proven: %s", change);
         break;
     default:
         snprintf(text, size, "saving not known (%s)", reason != NULL ? reason : "not measured");
@@ -139,8 +183,8 @@ const char *lull_gain_slowdown_text(double slowdown_ratio, double upper_ratio, d
         snprintf(text, size, "%s (%s)", measured, bound);
         break;
     case LULL_GAIN_SLOWDOWN_UNPROVEN:
-        snprintf(text, size, "slowdown not known to %.6g %% yet: %s, %s", 100.0 * allowed_ratio,
-                 measured, bound);
+        snprintf(text, size, "slowdown not proven to be within %.6g %%: %s, %s",
+                 100.0 * allowed_ratio, measured, bound);
         break;
     case LULL_GAIN_SLOWDOWN_ABOVE:
         snprintf(text, size, "%s (%s), %.6g %% allowed", measured, bound, 100.0 * allowed_ratio);

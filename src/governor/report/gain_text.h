@@ -12,10 +12,16 @@
 
 #include "core/energy/gain.h"
 
-/* Writes "saved 11.4 % (10.8 to 12.0) of the energy per iteration", or that no saving is proven.
- * reason: why the saving is unknown, if it is. Returns text. */
+/* Writes "saved 11.4 % (10.8 to 12.0) of the energy per iteration", "used 5.0 % (4.0 to 6.0) more
+ * energy per iteration", or that no saving is proven. reason: why the saving is unknown, if it is.
+ * Returns text. */
 const char *lull_gain_saving_text(double saving_ratio, double low_ratio, double high_ratio,
                                   const char *reason, char *text, size_t size);
+
+/* Writes a known change without a claim: "11.4 % (10.8 to 12.0) less energy per iteration". Returns
+ * text. */
+const char *lull_gain_change_text(double saving_ratio, double low_ratio, double high_ratio,
+                                  char *text, size_t size);
 
 /* Writes "not slower (at most 0.7 %)", or that the slowdown is, or may be, above the limit.
  * allowed_ratio: INFINITY or NAN where no limit was promised. reason: as above. Returns text. */

@@ -182,36 +182,39 @@ static void print_peers(const struct lull_peers_summary *peers, FILE *out)
     fprintf(out, "\n");
 }
 
-/* Prints the findings, except for the sentence that the verdict already contains. */
 static void print_findings(const struct lull_report *report, FILE *out)
 {
-    const char *const said = lull_verdict_report_finding(report);
-
     for (const char *const *finding = report->findings; *finding != NULL; finding++)
-        if (*finding != said)
-            fprintf(out, "\n  %s\n", *finding);
+        fprintf(out, "\n  %s\n", *finding);
+}
+
+/* Prints the tables, which the page and report.json have too. */
+static void print_details(const struct lull_report *report, FILE *out)
+{
+    lull_verdict_report_print_basis(report, out);
+    print_findings(report, out);
+    if (report->managed == NULL)
+        return;
+    lull_run_report_print(report, out);
+    print_peers(report->peers, out);
+    run_document_print_frontier(report, out);
+    lull_pipeline_report_print(report, out);
+    lull_limits_report_print(report, out);
+    lull_swing_report_print(report, out);
+    for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
+        if (run_document_is_used(report, i))
+            lull_gpu_report_print(report, i, out);
+    lull_levers_report_print(report, out);
+    lull_energy_report_print(&report->energy, out);
+    lull_cost_report_print(report, out);
 }
 
 void lull_report_print(const struct lull_report *report, FILE *out)
 {
+    if (report->verbose)
+        print_details(report, out);
     lull_verdict_report_print(report, out);
-    print_findings(report, out);
-    if (report->managed != NULL) {
-        lull_run_report_print(report, out);
-        print_peers(report->peers, out);
-        run_document_print_frontier(report, out);
-        lull_pipeline_report_print(report, out);
-        lull_limits_report_print(report, out);
-        if (report->verbose)
-            lull_swing_report_print(report, out);
-        for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
-            if (run_document_is_used(report, i))
-                lull_gpu_report_print(report, i, out);
-        if (report->verbose)
-            lull_levers_report_print(report, out);
-        lull_energy_report_print(&report->energy, report->verbose, out);
-        lull_cost_report_print(report, out);
-    }
     if (report->folder != NULL)
-        fprintf(out, "\n  report: %s/report.html\n", report->folder);
+        fprintf(out, "  Report: %s/report.html%s\n", report->folder,
+                report->verbose ? "" : " (for details here, use --verbose)");
 }

@@ -36,7 +36,7 @@ struct lull_report {
     int status;           /* of the last run, managed or not */
     double tolerance_ratio;
     double confidence;
-    bool verbose;                       /* the table lists every step of the descents */
+    bool verbose;                       /* the tables are printed, too */
     struct lull_devices *devices;       /* NULL: no GPU was found */
     const struct lull_control *managed; /* the last managed run; NULL: nothing was managed */
     double managed_s;                   /* its wall time */
@@ -60,7 +60,7 @@ struct lull_report {
 int lull_report_write(const struct lull_report *report, const char *directory,
                       struct lull_error *err);
 
-/* Prints the table. */
+/* Prints the lines at the end of a run; if the report is verbose, the tables before them. */
 void lull_report_print(const struct lull_report *report, FILE *out);
 
 #endif

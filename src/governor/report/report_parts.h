@@ -41,12 +41,18 @@ static inline struct lull_report_gain lull_report_no_gain(const char *reason)
     };
 }
 
-/* Makes "verdict": the sentence about the run, and its basis. */
+/* Makes "verdict": the sentence and the three lines about the run, and their figures. The functions
+ * print the lines, and the sentence with its basis. */
 json_t *lull_verdict_report_json(const struct lull_report *report);
 void lull_verdict_report_print(const struct lull_report *report, FILE *out);
+void lull_verdict_report_print_basis(const struct lull_report *report, FILE *out);
 
-/* The finding in the verdict; NULL: there is none. */
-const char *lull_verdict_report_finding(const struct lull_report *report);
+/* Returns whether the run's result lowers a clock or a power limit. */
+bool lull_verdict_report_has_lowered(const struct lull_report *report);
+
+/* Returns why nothing was lowered, and the next step: the finding at the end, otherwise the last
+ * failure. Not NULL. */
+const char *lull_verdict_report_reason(const struct lull_report *report);
 
 /* The gain as measured by a comparison of whole runs, a power limit, a pipeline's plan, or the
  * trials within the run. Call the first only with a comparison, and the others only if that
@@ -62,6 +68,11 @@ struct lull_report_gain lull_verdict_report_gain(const struct lull_report *repor
 
 /* Returns why the run's energy figures are unreliable; NULL: they are reliable. */
 const char *lull_energy_report_doubt(const struct lull_report *report);
+
+/* Returns the energy of the last unmanaged run minus that of the last managed one, from start to
+ * end, J; NAN: not compared, or not known. unmanaged_j_out: the former. */
+double lull_energy_report_whole_saved_j(const struct lull_energy_report *report,
+                                        double *unmanaged_j_out);
 
 /* Returns whether a pipeline's plan was kept. */
 bool lull_pipeline_report_is_kept(const struct lull_report *report);
@@ -112,8 +123,7 @@ uint32_t lull_report_kept_mhz(const struct lull_report *report, uint32_t gpu,
 json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu);
 void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE *out);
 
-/* Prints the lines of a GPU's steady point and sections: one for each kind, or, if the report is
- * verbose, one for each section. */
+/* Prints the lines of a GPU's steady point and sections, one for each kind. */
 void lull_section_table_print(const struct lull_report *report, uint32_t gpu, FILE *out);
 
 /* Makes "pipeline": the prediction of a plan, and its result; null if no plan was given. */
@@ -126,7 +136,7 @@ void lull_limits_report_print(const struct lull_report *report, FILE *out);
 
 /* Makes "energy": the whole run, and the program's windows; null where nothing was measured. */
 json_t *lull_energy_report_json(const struct lull_energy_report *report);
-void lull_energy_report_print(const struct lull_energy_report *report, bool is_verbose, FILE *out);
+void lull_energy_report_print(const struct lull_energy_report *report, FILE *out);
 
 /* Makes "swing": the fluctuation of the power of the job's GPUs; null if none was managed. */
 json_t *lull_swing_report_json(const struct lull_report *report);

@@ -136,16 +136,6 @@ static void print_group(const struct lull_report *report, uint32_t gpu,
     fprintf(out, "%s: %s\n", group->text.verdict, reason);
 }
 
-static void print_each(const struct lull_report *report, uint32_t gpu, uint32_t count, FILE *out)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        struct lull_section_text text;
-
-        lull_section_describe(report->managed, gpu, i, &text);
-        fprintf(out, "    %s\n", text.line);
-    }
-}
-
 void lull_section_table_print(const struct lull_report *report, uint32_t gpu, FILE *out)
 {
     struct section_group *groups;
@@ -155,11 +145,9 @@ void lull_section_table_print(const struct lull_report *report, uint32_t gpu, FI
     lull_track_sections(
         lull_controller_look_gpu(lull_control_controller(report->managed), gpu).track, &count);
     section_table_print_steady(report, gpu, out);
-    groups = report->verbose ? NULL : calloc(count, sizeof(*groups));
-    if (groups == NULL) {
-        print_each(report, gpu, count, out);
+    groups = calloc(count, sizeof(*groups));
+    if (groups == NULL)
         return;
-    }
     for (uint32_t i = 0; i < count; i++) {
         const struct section_group section = section_table_describe(report, gpu, i);
 

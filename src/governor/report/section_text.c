@@ -33,7 +33,7 @@ const char *lull_target_verdict_text(const struct lull_target *target)
     if (lull_target_is_kept_low(target))
         return "lowered";
     if (target->reason == LULL_REASON_NONE || awaits_proof(target))
-        return "undecided";
+        return "unfinished";
     return "highest kept";
 }
 
@@ -42,7 +42,7 @@ const char *lull_target_reason_text(const struct lull_target *target)
     if (lull_target_is_kept_low(target) && target->proven.common == target->descent.count - 1)
         return "lowest clock of the GPU, no slowdown detected";
     if (lull_target_is_kept_low(target))
-        return "a slowdown at the next lower clock is not excluded";
+        return "the next lower clock may cause a slowdown";
     if (awaits_proof(target))
         return "the run ended before a lower clock passed the test";
     switch (target->reason) {
@@ -189,9 +189,6 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
     else
         snprintf(text_out->reason, sizeof(text_out->reason), "%s",
                  lull_gpu_reason_text(control, gpu, target));
-    snprintf(text_out->line, sizeof(text_out->line), "%s: %.1f ms x %" PRIu64 ": %s (%s)",
-             text_out->signature, section->length_ms.mean, section->length_ms.count,
-             text_out->verdict, text_out->reason);
 }
 
 static const char *denial_text(int32_t denial)

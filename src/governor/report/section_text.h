@@ -13,7 +13,6 @@ struct lull_section_text {
     char signature[96];  /* "allreduce 45.8 MiB x 4 ranks #1f3a..." */
     const char *verdict; /* a word of lull_target_verdict_text */
     char reason[160];
-    char line[320]; /* all of it in one line */
 };
 
 /* Describes a known section of a GPU's track. */
@@ -36,7 +35,7 @@ const char *lull_gpu_verdict_text(const struct lull_control *control, uint32_t g
 const char *lull_gpu_reason_text(const struct lull_control *control, uint32_t gpu,
                                  const struct lull_target *target);
 
-/* Returns "lowered", "highest kept" or "undecided"; "not switched" for NULL. */
+/* Returns "lowered", "highest kept" or "unfinished"; "not switched" for NULL. */
 const char *lull_target_verdict_text(const struct lull_target *target);
 
 /* Returns why a target has its point. */

@@ -1,11 +1,9 @@
 /*
- * The verdict of a run: one sentence that says what was saved and at what price in time, and by
- * what; or that nothing was lowered, why, and what to try. SPDX-License-Identifier: Apache-2.0
+ * The verdict of a run: one sentence that states the saving, the slowdown and the lowered clocks;
+ * or that no clock was lowered, why, and the next step. SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/minmax.h"
 #include "governor/report/gain_text.h"
@@ -13,9 +11,7 @@
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 #include "governor/report/section_text.h"
-
-/* A shell's exit status of a command that a signal ended is this much above the signal. */
-enum { SIGNAL_BASE = 128 };
+#include "governor/report/verdict_lines.h"
 
 /* ---- lowered clocks ---------------------------------------------------------------------- */
 
@@ -105,7 +101,7 @@ static struct kept find_kept(const struct lull_report *report)
     return kept;
 }
 
-static bool verdict_report_has_lowered(const struct lull_report *report)
+bool lull_verdict_report_has_lowered(const struct lull_report *report)
 {
     struct lull_limits_summary summary;
     struct kept kept;
@@ -205,30 +201,24 @@ static enum lull_gain_slowdown judge_slowdown(const struct lull_report_gain *gai
                                     gain->allowed_ratio);
 }
 
-/* States the saving and the slowdown; a slowdown above the permitted one comes first. */
+/* States the saving and the slowdown. With a slowdown above the permitted one the saving is not
+ * claimed. */
 static void verdict_print_gain(const struct lull_report_gain *gain, FILE *out)
 {
     char saving[256];
     char slowdown[256];
 
-    lull_gain_saving_text(gain->saving_ratio, gain->low_ratio, gain->high_ratio,
-                          gain->saving_reason, saving, sizeof(saving));
     lull_gain_slowdown_text(gain->slowdown_ratio, gain->slowdown_upper_ratio, gain->allowed_ratio,
                             gain->slowdown_reason, slowdown, sizeof(slowdown));
-    if (judge_slowdown(gain) == LULL_GAIN_SLOWDOWN_ABOVE)
+    if (judge_slowdown(gain) == LULL_GAIN_SLOWDOWN_ABOVE && isfinite(gain->saving_ratio)) {
+        lull_gain_change_text(gain->saving_ratio, gain->low_ratio, gain->high_ratio, saving,
+                              sizeof(saving));
         fprintf(out, "%s; %s", slowdown, saving);
-    else
-        fprintf(out, "%s, %s", saving, slowdown);
-}
-
-/* A failed command is reported first, because its run proves little. */
-static void verdict_print_failure(int status, FILE *out)
-{
-    if (status > SIGNAL_BASE && status < SIGNAL_BASE + NSIG)
-        fprintf(out, "the command failed: exit status %d (signal %d, %s)", status,
-                status - SIGNAL_BASE, strsignal(status - SIGNAL_BASE));
-    else
-        fprintf(out, "the command failed: exit status %d", status);
+        return;
+    }
+    lull_gain_saving_text(gain->saving_ratio, gain->low_ratio, gain->high_ratio,
+                          gain->saving_reason, saving, sizeof(saving));
+    fprintf(out, "%s, %s", saving, slowdown);
 }
 
 /* ---- the sentence ------------------------------------------------------------------------ */
@@ -249,7 +239,7 @@ struct lull_report_gain lull_verdict_report_gain(const struct lull_report *repor
     struct lull_report_gain within;
     struct lull_report_gain between;
 
-    if (!verdict_report_has_lowered(report))
+    if (!lull_verdict_report_has_lowered(report))
         return lull_report_no_gain("nothing was lowered");
     within = find_gain_within(report);
     if (doubt != NULL) {
@@ -268,13 +258,7 @@ struct lull_report_gain lull_verdict_report_gain(const struct lull_report *repor
     return between.saving_reason == NULL ? between : within;
 }
 
-const char *lull_verdict_report_finding(const struct lull_report *report)
-{
-    return verdict_report_has_lowered(report) || report->status != 0 ? NULL : report->findings[0];
-}
-
-/* Why nothing was lowered: the finding at the end, otherwise the last failure. */
-static const char *verdict_report_find_reason(const struct lull_report *report)
+const char *lull_verdict_report_reason(const struct lull_report *report)
 {
     const char *reason = report->findings[0];
 
@@ -284,32 +268,35 @@ static const char *verdict_report_find_reason(const struct lull_report *report)
     if (reason != NULL)
         return reason;
     if (report->limits != NULL)
-        return "no power limit was chosen before the run ended; use a longer run";
+        return "the run ended before a power limit was chosen; use a longer run";
     if (report->runner != NULL)
-        return "the plan was not accepted; see the pipeline's part of the report for the reason";
-    return "the run ended before anything was learned; use a longer run";
+        return "the pipeline plan was not accepted; see the part about the pipeline in the report";
+    return "the run ended before an iteration was found; use a longer run";
 }
 
 /* Returns the sentence, which the caller frees; NULL: out of memory. */
 static char *make_sentence(const struct lull_report *report, const struct lull_report_gain *gain)
 {
+    char exit_text[LULL_VERDICT_EXIT_SIZE];
     char *text = NULL;
     size_t size = 0;
     FILE *const out = open_memstream(&text, &size);
 
     if (out == NULL)
         return NULL;
+    /* A failed job is reported first, because its run proves little. */
     if (report->status != 0)
-        verdict_print_failure(report->status, out);
-    if (verdict_report_has_lowered(report)) {
+        fprintf(out, "%s", lull_verdict_exit_text(report->status, exit_text));
+    if (lull_verdict_report_has_lowered(report)) {
         fprintf(out, report->status != 0 ? "; until then " : "");
         verdict_print_gain(gain, out);
         fprintf(out, ": ");
         verdict_print_subject(report, out);
     } else if (report->status != 0) {
-        fprintf(out, "; nothing lowered");
+        fprintf(out, "; %s", lull_verdict_unlowered_text(report));
     } else {
-        fprintf(out, "nothing lowered: %s", verdict_report_find_reason(report));
+        fprintf(out, "%s: %s", lull_verdict_unlowered_text(report),
+                lull_verdict_report_reason(report));
     }
     if (fclose(out) != 0) {
         free(text);
@@ -323,26 +310,25 @@ static char *make_sentence(const struct lull_report *report, const struct lull_r
  * iteration. NAN: not compared, or not known. */
 static double whole_energy_change(const struct lull_report *report)
 {
-    struct lull_accounting_total managed;
-    struct lull_accounting_total unmanaged;
+    double unmanaged_j;
+    const double saved_j = lull_energy_report_whole_saved_j(&report->energy, &unmanaged_j);
 
-    if (report->energy.managed == NULL || report->energy.unmanaged == NULL)
-        return NAN;
-    lull_accounting_gpus(report->energy.managed, &managed);
-    lull_accounting_gpus(report->energy.unmanaged, &unmanaged);
-    if (!managed.is_known || !unmanaged.is_known || !(unmanaged.sum.joules > 0.0))
-        return NAN;
-    return managed.sum.joules / unmanaged.sum.joules - 1.0;
+    return -saved_j / unmanaged_j;
 }
 
 json_t *lull_verdict_report_json(const struct lull_report *report)
 {
     const struct lull_report_gain gain = lull_verdict_report_gain(report);
     char *const sentence = make_sentence(report, &gain);
+    struct lull_verdict_lines lines;
     json_t *object = json_object();
 
+    lull_verdict_lines_make(report, &gain, &lines);
     lull_field_text(object, "sentence", sentence);
-    lull_field_boolean(object, "lowered", verdict_report_has_lowered(report));
+    lull_field_text(object, "energy_line", lines.energy);
+    lull_field_text(object, "time_line", lines.time);
+    lull_field_text(object, "next_line", lines.next);
+    lull_field_boolean(object, "lowered", lull_verdict_report_has_lowered(report));
     lull_field_text(object, "basis", gain.basis);
     lull_field_text(object, "saving_claim", lull_gain_saving_word(judge_saving(&gain)));
     lull_field_number(object, "saving_ratio", gain.saving_ratio);
@@ -355,13 +341,25 @@ json_t *lull_verdict_report_json(const struct lull_report *report)
     lull_field_number(object, "slowdown_allowed_ratio", gain.allowed_ratio);
     lull_field_text(object, "slowdown_reason", gain.slowdown_reason);
     lull_field_number(object, "whole_run_energy_change_ratio", whole_energy_change(report));
+    lull_field_number(object, "saved_j", lines.saved.joules);
+    lull_field_text(object, "saved_j_basis", lines.saved.basis);
+    lull_field_text(object, "saved_j_reason", lines.saved.reason);
     free(sentence);
     return object;
 }
 
 void lull_verdict_report_print(const struct lull_report *report, FILE *out)
 {
-    const double change = whole_energy_change(report);
+    const struct lull_report_gain gain = lull_verdict_report_gain(report);
+    struct lull_verdict_lines lines;
+
+    lull_verdict_lines_make(report, &gain, &lines);
+    fprintf(out, "\n  Energy: %s\n  Time:   %s\n  Next:   %s\n", lines.energy, lines.time,
+            lines.next);
+}
+
+void lull_verdict_report_print_basis(const struct lull_report *report, FILE *out)
+{
     const struct lull_report_gain gain = lull_verdict_report_gain(report);
     char *const sentence = make_sentence(report, &gain);
 
@@ -369,8 +367,5 @@ void lull_verdict_report_print(const struct lull_report *report, FILE *out)
         fprintf(out, "\n  %s\n", sentence);
     if (gain.basis != NULL)
         fprintf(out, "  (from %s)\n", gain.basis);
-    if (isfinite(change))
-        fprintf(out, "  energy of the whole run, search included: %+.1f %% against unmanaged\n",
-                100.0 * change);
     free(sentence);
 }

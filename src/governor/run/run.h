@@ -35,7 +35,7 @@ struct lull_run_options {
     bool no_daemon;         /* drive the devices from this process (root) */
     bool quiet;             /* no table, no progress */
     enum lull_run_progress_kind progress;
-    bool verbose;                      /* the table lists every step of the searches */
+    bool verbose;                      /* the tables are printed at the end, too */
     const char *const *plans;          /* files with a pipeline's plan, and plans to fall back to */
     uint32_t plan_count;               /* 0: sections are managed, unless online or limits is set */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */

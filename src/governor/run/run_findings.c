@@ -112,11 +112,9 @@ static void finding_idle(const struct lull_run_pass *pass, uint32_t gpu, struct 
         idle_ratio(pass, gpu) * 100.0);
 }
 
-/* Advises a power limit where one can be set. */
-static void finding_power_limit(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static bool has_power_limit(const struct lull_run_pass *pass, uint32_t gpu)
 {
-    if ((lull_control_info(pass->control, gpu)->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0)
-        finding_append(text, "; try --power-limit auto");
+    return (lull_control_info(pass->control, gpu)->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0;
 }
 
 static bool is_without_effect(const struct lull_run_pass *pass, uint32_t gpu)
@@ -135,7 +133,8 @@ static void finding_without_effect(const struct lull_run_pass *pass, uint32_t gp
         " clock changes had no effect although the driver reported success (virtualisation, or "
         "another manager's lock); find the reason with nvidia-smi -q -d CLOCK,PERFORMANCE",
         watch->without_effect, watch->changes);
-    finding_power_limit(pass, gpu, text);
+    if (has_power_limit(pass, gpu))
+        finding_append(text, ", or try --power-limit auto");
 }
 
 static bool is_denied(const struct lull_run_pass *pass, uint32_t gpu)
@@ -148,8 +147,8 @@ static void finding_denied(const struct lull_run_pass *pass, uint32_t gpu, struc
     const int code = lull_control_gpu(pass->control, gpu)->driver.denial;
 
     finding_append(text, "not managed: %s", lull_reason_denied(code));
-    if (code != -EPERM && code != LULL_E_NO_DEVICE)
-        finding_power_limit(pass, gpu, text);
+    if (code != -EPERM && code != LULL_E_NO_DEVICE && has_power_limit(pass, gpu))
+        finding_append(text, "; try --power-limit auto");
 }
 
 /* ---- effects of other programs --------------------------------------------------------------- */
@@ -320,7 +319,7 @@ static void finding_silent(const struct lull_run_pass *pass, uint32_t gpu, struc
     (void)pass;
     (void)gpu;
     finding_append(
-        text, "its rank loaded a probe but never communicated, so its iterations are unknown: run "
+        text, "its rank loaded a probe but never communicated, so its iterations are unknown; run "
               "it with several ranks, or mark its waits with lull_section_begin() of lull.h");
 }
 
@@ -421,7 +420,7 @@ static void finding_not_learned(const struct lull_run_pass *pass, uint32_t gpu, 
         "sooner",
         finding_has_lowered(pass, gpu) ? "lowered as tested, and " : "",
         lull_track_phase(lull_run_track(pass, gpu)) == LULL_TRACK_KNOWN ? "tried at lower clocks"
-                                                                        : "learnt",
+                                                                        : "learned",
         seen, missing, ceil((double)missing * lull_run_iteration_s(pass, gpu)));
 }
 
@@ -441,7 +440,7 @@ static void finding_nothing_lowered(const struct lull_run_pass *pass, uint32_t g
         "%g %% slowdown; try --tolerance %g%%",
         pass->run->options->control.tolerance_ratio * 100.0,
         pass->run->options->control.tolerance_ratio * 200.0);
-    if ((lull_control_info(pass->control, gpu)->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0)
+    if (has_power_limit(pass, gpu))
         finding_append(text, ", or --power-limit auto");
 }
 
@@ -509,12 +508,12 @@ static bool finding_log_placements(struct lull_run_pass *pass)
 
     if (on_several)
         lull_run_found(pass->run,
-                       "a process of the job uses several GPUs, which are not managed: start one "
+                       "a process of the job uses several GPUs, which are not managed; start one "
                        "process per GPU, as torchrun --nproc-per-node does");
     if (is_elsewhere)
         lull_run_found(pass->run,
                        "a process of the job uses a GPU that lull run was not given, which is not "
-                       "managed: set the job's GPUs in the environment of lull run, as in "
+                       "managed; set the job's GPUs in the environment of lull run, as in "
                        "CUDA_VISIBLE_DEVICES=GPU-... (lull gpus shows the UUIDs)");
     return on_several || is_elsewhere;
 }
@@ -553,7 +552,8 @@ static void finding_log_no_rank(struct lull_run_pass *pass)
         lull_run_found(
             pass->run,
             "no rank was detected for long enough: the command ended within a tenth of a second of "
-            "its first communication; a job this short offers nothing to save");
+            "its first communication; use a longer job, since one this short offers nothing to "
+            "save");
     else if (!lull_event_segment_is_cut(pass->job))
         finding_log_witnessed(pass);
 }

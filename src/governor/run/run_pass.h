@@ -98,6 +98,9 @@ struct lull_run_pass {
     uv_poll_t signals;
 };
 
+/* Messages say what happened and then what to do, separated by the first ". " or, without one, the
+ * last "; ": the end of a run prints both parts in different lines. */
+
 /* Logs a message to the user once, and stores it for the report. */
 void lull_run_note(struct lull_managed_run *run, const char *text);
 

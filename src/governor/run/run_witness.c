@@ -265,20 +265,21 @@ void lull_run_witness_describe(const struct lull_run_witness *witness, char *con
         return;
     if (starter != NULL)
         snprintf(text, size,
-                 "no rank was detected: %s starts the job elsewhere (its server, a container or "
-                 "another node), without the environment of lull run. Use lull run there, as in: "
-                 "%s ... lull run -- ./train",
+                 "no NCCL, MPI or gloo process was detected: %s starts the job elsewhere (its "
+                 "server, a container or another node), without the environment of lull run. Use "
+                 "lull run there, as in: %s ... lull run -- ./train",
                  starter, starter);
     else if (witness->probing == LULL_RUN_PROBING_NO_PROBE)
         snprintf(text, size,
-                 "no rank was detected: %s (process %d) runs without Lull's probes: it is linked "
-                 "statically, or was started without LD_PRELOAD. Keep LD_PRELOAD, run that program "
-                 "with lull run, or mark its sections with lull_section_begin() of lull.h",
+                 "no NCCL, MPI or gloo process was detected: %s (process %d) runs without Lull's "
+                 "probes: it is linked statically, or was started without LD_PRELOAD. Keep "
+                 "LD_PRELOAD, run that program with lull run, or mark its sections with "
+                 "lull_section_begin() of lull.h",
                  witness->name, (int)witness->pid);
     else
         snprintf(
             text, size,
-            "no rank was detected: no process of the command has communicated through NCCL, MPI, "
-            "gloo or lull.h. If it starts the job elsewhere (ssh, a container, a scheduler), use "
-            "lull run there; otherwise mark its sections with lull_section_begin() of lull.h");
+            "no NCCL, MPI or gloo process was detected, and none that calls lull.h. If the command "
+            "starts the job elsewhere (ssh, a container, a scheduler), use lull run there; "
+            "otherwise mark its sections with lull_section_begin() of lull.h");
 }

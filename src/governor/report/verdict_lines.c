@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/report/verdict_lines.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/amount.h"
+#include "governor/report/gain_text.h"
+#include "governor/run/run_statistics.h"
+
+/* A shell's exit status of a command that a signal ended is this much above the signal. */
+enum { SIGNAL_BASE = 128 };
+
+/* A larger tolerance is recommended if it saves this much more of the energy. Default. */
+static const double worthwhile_ratio = 0.02;
+
+static const double joules_per_kwh = 3.6e6;
+
+__attribute__((format(printf, 2, 3))) static void line_append(char line[LULL_VERDICT_LINE_SIZE],
+                                                              const char *format, ...)
+{
+    const size_t length = strlen(line);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line + length, LULL_VERDICT_LINE_SIZE - length, format, arguments);
+    va_end(arguments);
+}
+
+const char *lull_verdict_unlowered_text(const struct lull_report *report)
+{
+    return report->limits != NULL ? "power limits unchanged" : "no clocks lowered";
+}
+
+const char *lull_verdict_exit_text(int status, char text[LULL_VERDICT_EXIT_SIZE])
+{
+    if (status > SIGNAL_BASE && status < SIGNAL_BASE + NSIG)
+        snprintf(text, LULL_VERDICT_EXIT_SIZE, "the job exited with status %d (signal %d, %s)",
+                 status, status - SIGNAL_BASE, strsignal(status - SIGNAL_BASE));
+    else
+        snprintf(text, LULL_VERDICT_EXIT_SIZE, "the job exited with status %d", status);
+    return text;
+}
+
+static enum lull_gain_saving judge_energy(const struct lull_report_gain *gain)
+{
+    return lull_gain_judge_saving(gain->saving_ratio, gain->low_ratio, gain->high_ratio);
+}
+
+static enum lull_gain_slowdown judge_time(const struct lull_report_gain *gain)
+{
+    return lull_gain_judge_slowdown(gain->slowdown_ratio, gain->slowdown_upper_ratio,
+                                    gain->allowed_ratio);
+}
+
+/* ---- reasons and steps ------------------------------------------------------------------- */
+
+/* A message says first what happened, then what to do. Returns the begin of the latter, and the
+ * length of the former; NULL: it names no step. */
+static const char *find_step(const char *message, size_t *reason_length_out)
+{
+    const char *at = strstr(message, ". ");
+    const char *step = NULL;
+
+    if (at == NULL)
+        for (const char *next = strstr(message, "; "); next != NULL; next = strstr(next + 1, "; "))
+            at = next;
+    *reason_length_out = strlen(message);
+    if (at != NULL) {
+        *reason_length_out = (size_t)(at - message);
+        step = at + 2;
+    }
+    return step;
+}
+
+/* Appends a step, and what it is the answer to. */
+static void append_step(char line[LULL_VERDICT_LINE_SIZE], const char *message, bool has_reason)
+{
+    size_t length;
+    const char *const step = find_step(message, &length);
+
+    if (step == NULL) {
+        line_append(line, "run lull doctor, which checks this node%s%.*s%s", has_reason ? " (" : "",
+                    has_reason ? (int)length : 0, message, has_reason ? ")" : "");
+        return;
+    }
+    /* The name of a variable or a library stays as it is. */
+    if (islower((unsigned char)step[1]))
+        line_append(line, "%c%s", tolower((unsigned char)step[0]), step + 1);
+    else
+        line_append(line, "%s", step);
+    if (has_reason)
+        line_append(line, " (%.*s)", (int)length, message);
+}
+
+/* ---- energy ------------------------------------------------------------------------------ */
+
+/* Computes what the settled iterations have saved. There is no run without Lull to subtract from.
+ */
+static struct lull_verdict_saved estimate_saved(const struct lull_report *report,
+                                                const struct lull_report_gain *gain)
+{
+    struct lull_verdict_saved saved = {.joules = NAN};
+    struct lull_run_statistics settled;
+
+    if (!isfinite(gain->saving_ratio))
+        saved.reason = gain->saving_reason;
+    else if (!lull_control_has_settled(report->managed))
+        saved.reason = "the run ended during the clock search";
+    if (saved.reason != NULL)
+        return saved;
+    lull_run_statistics_compute(report->managed, LULL_RUN_PART_SETTLED, &settled);
+    if (!settled.has_energy || settled.iterations == 0) {
+        saved.reason = "the energy after the clock search is not known";
+        return saved;
+    }
+    saved.joules = gain->saving_ratio / (1.0 - gain->saving_ratio) * settled.energy_j;
+    saved.iterations = settled.iterations;
+    saved.basis = "the saving per iteration times the iterations after the search";
+    return saved;
+}
+
+static struct lull_verdict_saved find_saved(const struct lull_report *report,
+                                            const struct lull_report_gain *gain)
+{
+    struct lull_verdict_saved saved = {.joules = NAN};
+    double unmanaged_j;
+
+    if (report->comparison != NULL) {
+        saved.joules = lull_energy_report_whole_saved_j(&report->energy, &unmanaged_j);
+        if (isfinite(saved.joules))
+            saved.basis = "the last run without Lull minus the last run with Lull, whole runs";
+        else
+            saved.reason = "the energy of a whole run is not known";
+        return saved;
+    }
+    if (!lull_verdict_report_has_lowered(report)) {
+        saved.reason = "nothing was lowered";
+        return saved;
+    }
+    return estimate_saved(report, gain);
+}
+
+/* "4.21 kJ (0.00117 kWh, 0.00035 EUR)", without a sign. */
+static void append_joules(char line[LULL_VERDICT_LINE_SIZE], double joules,
+                          const struct lull_energy_price *price)
+{
+    const double kwh = fabs(joules) / joules_per_kwh;
+
+    line_append(line, "%s (%.3g kWh", lull_amount_energy(fabs(joules)).text, kwh);
+    if (price->has_money)
+        line_append(line, ", %.3g%s%s", kwh * price->per_kwh, price->currency[0] != '\0' ? " " : "",
+                    price->currency);
+    line_append(line, ")");
+}
+
+static void append_saved(char line[LULL_VERDICT_LINE_SIZE], const struct lull_verdict_saved *saved,
+                         const struct lull_report *report)
+{
+    const char *const direction = saved->joules < 0.0 ? "more" : "less";
+
+    if (!isfinite(saved->joules))
+        return;
+    line_append(line, saved->iterations == 0 ? "; whole run, with the search: " : "; about ");
+    append_joules(line, saved->joules, &report->price);
+    if (saved->iterations == 0)
+        line_append(line, " %s than without Lull", direction);
+    else
+        line_append(line, " %s in %" PRIu64 " iterations", direction, saved->iterations);
+}
+
+static void write_energy(const struct lull_report *report, const struct lull_report_gain *gain,
+                         const struct lull_verdict_saved *saved, char line[LULL_VERDICT_LINE_SIZE])
+{
+    const enum lull_gain_saving claim = judge_energy(gain);
+    char exit_text[LULL_VERDICT_EXIT_SIZE];
+    size_t length;
+
+    if (judge_time(gain) == LULL_GAIN_SLOWDOWN_ABOVE && isfinite(gain->saving_ratio)) {
+        line_append(line, "not counted as a saving, because the job was slower than allowed: ");
+        lull_gain_change_text(gain->saving_ratio, gain->low_ratio, gain->high_ratio,
+                              line + strlen(line), LULL_VERDICT_LINE_SIZE - strlen(line));
+    } else if (claim == LULL_GAIN_SAVING_UNKNOWN) {
+        find_step(gain->saving_reason, &length);
+        line_append(line, "saving not known (%.*s)", (int)length, gain->saving_reason);
+    } else {
+        lull_gain_saving_text(gain->saving_ratio, gain->low_ratio, gain->high_ratio, NULL, line,
+                              LULL_VERDICT_LINE_SIZE);
+    }
+    if (claim == LULL_GAIN_SAVING_ESTIMATED)
+        line_append(line, " (no interval known)");
+    if (saved->iterations == 0 || claim != LULL_GAIN_SAVING_UNPROVEN)
+        append_saved(line, saved, report);
+    if (report->status != 0)
+        line_append(line, "; then %s", lull_verdict_exit_text(report->status, exit_text));
+}
+
+static void write_no_energy(const struct lull_report *report,
+                            const struct lull_verdict_saved *saved,
+                            char line[LULL_VERDICT_LINE_SIZE])
+{
+    char exit_text[LULL_VERDICT_EXIT_SIZE];
+    const char *reason;
+    size_t length;
+
+    if (report->status != 0) {
+        line_append(line, "nothing saved: %s", lull_verdict_exit_text(report->status, exit_text));
+        return;
+    }
+    reason = lull_verdict_report_reason(report);
+    find_step(reason, &length);
+    line_append(line, "nothing saved, %s: %.*s", lull_verdict_unlowered_text(report), (int)length,
+                reason);
+    append_saved(line, saved, report);
+}
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+static uint64_t count_switches(const struct lull_report *report)
+{
+    uint64_t switches = 0;
+
+    for (uint32_t gpu = 0; report->managed != NULL && gpu < lull_control_gpu_count(report->managed);
+         gpu++)
+        switches += lull_control_log(report->managed, gpu)->switches;
+    return switches;
+}
+
+/* The slowdown of a run at whose end nothing is lowered: of its search. */
+static struct lull_report_gain find_search(const struct lull_report *report)
+{
+    struct lull_report_gain search = lull_report_no_gain("too few iterations were compared");
+
+    if (report->comparison != NULL)
+        search = lull_run_report_gain(report);
+    else if (report->managed != NULL && report->limits == NULL && report->runner == NULL)
+        search = lull_tried_report_gain(report);
+    search.allowed_ratio = report->tolerance_ratio;
+    return search;
+}
+
+static void write_time(const struct lull_report *report, const struct lull_report_gain *gain,
+                       char line[LULL_VERDICT_LINE_SIZE])
+{
+    const bool has_lowered = lull_verdict_report_has_lowered(report);
+    struct lull_report_gain shown = *gain;
+
+    if (!has_lowered)
+        shown = find_search(report);
+    if (!has_lowered && !isfinite(shown.slowdown_ratio) && count_switches(report) == 0) {
+        line_append(line, "not slower because of Lull: no clock was changed");
+        return;
+    }
+    lull_gain_slowdown_text(shown.slowdown_ratio, shown.slowdown_upper_ratio, shown.allowed_ratio,
+                            shown.slowdown_reason, line, LULL_VERDICT_LINE_SIZE);
+    if (isfinite(shown.slowdown_ratio) && isfinite(shown.slowdown_upper_ratio))
+        line_append(line, " at %g %% confidence", 100.0 * report->confidence);
+    if (judge_time(&shown) == LULL_GAIN_SLOWDOWN_WITHIN && isfinite(shown.allowed_ratio))
+        line_append(line, "; %.6g %% allowed", 100.0 * shown.allowed_ratio);
+    if (!has_lowered)
+        line_append(line, "; the GPUs ran at their highest clocks in the end");
+}
+
+/* ---- the next step ----------------------------------------------------------------------- */
+
+static void write_next_of_failure(const struct lull_report *report,
+                                  char line[LULL_VERDICT_LINE_SIZE])
+{
+    const bool ran_without =
+        report->comparison != NULL && lull_run_comparison_last(report->comparison, false) != NULL;
+
+    line_append(line, "read the messages of the job. Lull knows of no error of its own that made "
+                      "the job fail");
+    line_append(line, ran_without ? ", but the run without Lull succeeded. Repeat both runs"
+                                  : ". If in doubt, run the command without lull run");
+}
+
+/* Returns the smallest larger tolerance that saves clearly more; NULL: none is known. */
+static const struct lull_job_frontier_point *
+find_better(const struct lull_report *report, const struct lull_report_gain *gain,
+            struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS])
+{
+    if (report->frontier == NULL || report->limits != NULL || report->runner != NULL)
+        return NULL;
+    lull_tried_report_frontier(report, gain, points);
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
+        if (points[b].reason == NULL && points[b].slowdown_ratio > report->tolerance_ratio &&
+            points[b].saving_ratio > gain->saving_ratio + worthwhile_ratio)
+            return &points[b];
+    return NULL;
+}
+
+static void write_next_of_success(const struct lull_report *report,
+                                  const struct lull_report_gain *gain,
+                                  char line[LULL_VERDICT_LINE_SIZE])
+{
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+    const struct lull_job_frontier_point *const better = find_better(report, gain, points);
+
+    line_append(line, report->comparison != NULL
+                          ? "keep lull run before this command, without --compare"
+                          : "keep lull run before this command");
+    if (better != NULL)
+        line_append(line, "; --tolerance %g%% would save about %.1f %%%s",
+                    100.0 * better->slowdown_ratio, 100.0 * better->saving_ratio,
+                    better->is_measured ? "" : " (predicted)");
+}
+
+static void write_next_of_slower(const struct lull_report *report,
+                                 char line[LULL_VERDICT_LINE_SIZE])
+{
+    if (report->limits != NULL)
+        line_append(line, "run it with --power-limit auto, which finds a limit within --tolerance");
+    else if (report->comparison != NULL)
+        line_append(line, "repeat the comparison; if the job is slower again, run it without Lull");
+    else
+        line_append(line, "check with --compare --compare-pairs 3; if the job is slower again, run "
+                          "it without Lull");
+}
+
+static bool has_few_pairs(const struct lull_report *report)
+{
+    return report->comparison != NULL && report->comparison->pairs_wanted < 3;
+}
+
+/* The step for figures that are less sure than they could be; false: none of them is. */
+static bool write_next_of_doubt(const struct lull_report *report,
+                                const struct lull_report_gain *gain,
+                                char line[LULL_VERDICT_LINE_SIZE])
+{
+    const enum lull_gain_saving saving = judge_energy(gain);
+    const enum lull_gain_slowdown slowdown = judge_time(gain);
+
+    if (saving == LULL_GAIN_SAVING_UNKNOWN)
+        append_step(line, gain->saving_reason, false);
+    else if (saving == LULL_GAIN_SAVING_NEGATIVE)
+        line_append(line, "run the job without Lull: lower clocks save nothing here");
+    else if (saving != LULL_GAIN_SAVING_UNPROVEN && slowdown == LULL_GAIN_SLOWDOWN_WITHIN)
+        return false;
+    else if (has_few_pairs(report))
+        line_append(line, "use --compare-pairs 3: one pair of runs does not show how much runs "
+                          "differ");
+    else if (saving == LULL_GAIN_SAVING_UNPROVEN)
+        line_append(line, "use a longer run to prove the saving");
+    else
+        line_append(line, "use a longer run to bound the slowdown");
+    return true;
+}
+
+static void write_next(const struct lull_report *report, const struct lull_report_gain *gain,
+                       char line[LULL_VERDICT_LINE_SIZE])
+{
+    if (report->status != 0)
+        write_next_of_failure(report, line);
+    else if (!lull_verdict_report_has_lowered(report))
+        append_step(line, lull_verdict_report_reason(report), false);
+    else if (judge_time(gain) == LULL_GAIN_SLOWDOWN_ABOVE)
+        write_next_of_slower(report, line);
+    else if (report->findings[0] != NULL)
+        append_step(line, report->findings[0], true);
+    else if (!write_next_of_doubt(report, gain, line))
+        write_next_of_success(report, gain, line);
+}
+
+void lull_verdict_lines_make(const struct lull_report *report, const struct lull_report_gain *gain,
+                             struct lull_verdict_lines *lines_out)
+{
+    *lines_out = (struct lull_verdict_lines){.saved = find_saved(report, gain)};
+    if (lull_verdict_report_has_lowered(report))
+        write_energy(report, gain, &lines_out->saved, lines_out->energy);
+    else
+        write_no_energy(report, &lines_out->saved, lines_out->energy);
+    write_time(report, gain, lines_out->time);
+    write_next(report, gain, lines_out->next);
+}
