@@ -120,7 +120,8 @@ static void a_run_that_has_settled(void **state)
     assert_line("run 4711 of ");
     assert_non_null(find("90.0 s: ./train"));
     assert_non_null(find("  settled; guard: not degraded at 1 %"));
-    assert_non_null(find("  saves 11.4 % of the energy; 0.2 % slower (at most 0.7 %)"));
+    assert_non_null(
+        find("  saved about 11.4 % of the energy per iteration; 0.2 % slower (at most 0.7 %)"));
     assert_non_null(
         find("  1,234 iterations of 100.0 ms; 250 W, 22.50 kJ; slowdown budget 87 % left"));
     assert_non_null(find("   2  1320  1320  210-1410   250   400  60  42%  97%  allreduce"));
@@ -158,12 +159,12 @@ static void what_is_not_known_is_no_figure(void **state)
     run.gpus[0].forecasts = 0;
     run.gpus[0].forecast_hits = 0;
     assert_line(
-        "  saves nothing yet; no slowdown measured (no bound known) so far, search included");
+        "  nothing saved yet; no slowdown measured (no bound known) so far, search included");
     assert_non_null(find("settled, 78 iterations or more; guard: undecided"));
     assert_non_null(find("power not known, 22.50 kJ"));
     assert_non_null(find("42%    -  allreduce"));
     run.verdict = LULL_LIVE_NOTHING_KEPT;
-    assert_line("saves nothing: no lower clock has passed the test");
+    assert_line("nothing saved: no lower clock has passed the test");
     run.saving_ratio = lull_live_figure(NAN, LULL_LIVE_TOO_EARLY);
     assert_line("  saving not measured yet");
 }
@@ -230,7 +231,7 @@ static void runs_that_do_nothing_now_say_so(void **state)
     run.has_lost_leases = 0;
     run.ruler = LULL_LIVE_BY_NONE;
     assert_line("observed only");
-    assert_null(find("saves"));
+    assert_null(find("saved"));
     run.written_ns = 80 * LULL_NS_PER_S;
     assert_line("its governor has not reported for 11.0 s");
     run.gpus[0].state = LULL_LIVE_UNUSED;

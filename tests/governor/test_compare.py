@@ -63,7 +63,7 @@ class Compare(unittest.TestCase):
         self.assertIsNone(report["saving_terms"])
         self.assertIn("over 2 pairs of runs, at 90 % confidence", table)
         # The second managed run got the GPU as the first did.
-        self.assertTrue(all("still being tried" in note for note in report["notes"]), report["notes"])
+        self.assertTrue(all("during the clock search" in note for note in report["notes"]), report["notes"])
         self.assertNotIn("not managed", table)
         self.assertGreater(report["gpus"][0]["switches"], 0)
         self.assertEqual(report["gpus"][0]["switches_refused"], 0)

@@ -146,7 +146,7 @@ static void nothing_was_lowered(void **state)
     (void)state;
     iterate(20);
     is_settled = true;
-    expect("GPUs 4, 5: kept at the highest clocks: no lower clock saves energy and passes the "
+    expect("GPUs 4, 5: no lower clock saves energy and passes the "
            "test for at most 1 % slowdown; try --tolerance 2%, or");
 }
 
@@ -156,8 +156,9 @@ static void iterations_that_were_missing(void **state)
     iterate(7);
     /* Blocks of 300 ms have 7 iterations of 45.7 ms: 9 to learn, then 7 steps of 3 pairs, and 6
      * pairs of a proof. */
-    expect("GPUs 4, 5: still being learnt when the run ended after 7 iterations: about 380 more "
-           "were missing (18 s); run it longer");
+    expect(
+        "GPUs 4, 5: the run ended while its iterations were learned, after 7 iterations: about 380 "
+        "more (18 s) are needed; use a longer run");
 }
 
 static void a_proof_is_the_least_that_is_missing(void **state)
@@ -165,8 +166,8 @@ static void a_proof_is_the_least_that_is_missing(void **state)
     (void)state;
     iterate(5000);
     /* Blocks of 300 ms have 6 iterations, and 6 pairs of them are 72. */
-    expect("GPUs 4, 5: still being tried at lower clocks when the run ended after 5000 iterations: "
-           "about 72 more were missing (4 s)");
+    expect("GPUs 4, 5: the run ended during the clock search, after 5000 iterations: about 72 more "
+           "(4 s) are needed");
 }
 
 static void uneven_iterations_are_the_reason(void **state)
@@ -175,13 +176,13 @@ static void uneven_iterations_are_the_reason(void **state)
     iterate(20);
     states[1].process = -1;
     unevenness = 0.23;
-    expect("GPU 4: kept at the highest clocks: its iterations are too uneven to be tested "
+    expect("GPU 4: its iterations are too uneven to be tested "
            "to 1 %; their mean exceeds the typical time by 23 %, without a rhythm of up to 32 "
            "iterations; use a longer run or a wider --tolerance");
     is_settled = true;
-    expect("GPU 4: kept at the highest clocks: its iterations are too uneven");
+    expect("GPU 4: its iterations are too uneven");
     unevenness = 0.0299;
-    expect("GPU 4: kept at the highest clocks: no lower clock");
+    expect("GPU 4: no lower clock");
 }
 
 /* A deviation makes the track count again, and not the log. */
@@ -193,7 +194,7 @@ static void iterations_before_a_deviation_count(void **state)
         lull_run_log_add_boundary(
             &logs[0], &(struct lull_boundary){.time_ns = i * LULL_NS_PER_MS, .first = i == 0});
     states[1].process = -1;
-    expect("GPU 4: still being tried at lower clocks when the run ended after 109 iterations");
+    expect("GPU 4: the run ended during the clock search, after 109 iterations");
 }
 
 static void idle_in_nine_of_ten_readings(void **state)
@@ -205,7 +206,7 @@ static void idle_in_nine_of_ten_readings(void **state)
     states[1].process = -1;
     expect("GPU 4: idle in 90 % of the readings");
     read_reasons(0, 0, 2);
-    expect("GPU 4: kept at the highest clocks");
+    expect("GPU 4: no lower clock saves energy");
 }
 
 /* Twenty readings of a GPU with work. */
@@ -252,7 +253,7 @@ static void a_driver_that_refuses_is_the_reason(void **state)
     states[0].driver = (struct lull_driver_watch){.refusal = LULL_E_DRIVER, .refused = 3};
     expect("GPU 4: not managed: the driver refuses to set its clocks: unknown error (999 in NVML");
     states[0].driver.refused = 2;
-    expect("GPU 4: still being");
+    expect("GPU 4: the run ended");
 }
 
 static void what_is_final_comes_alone(void **state)

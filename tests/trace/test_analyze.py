@@ -217,9 +217,9 @@ class Recorded(unittest.TestCase):
             document = analyze_json(path)
             first, second = analyze(path).stdout.decode().split("\n")[:2]
             self.assertEqual(first, document["verdict"])
-            self.assertRegex(first, r"^saves about \d+ % \(\d+ to \d+\) for at most 1 % of time: one steady clock.*; "
+            self.assertRegex(first, r"^saves about \d+ % \(\d+ to \d+\) of the energy, at most 1 % slower: one steady clock.*; "
                              r"run: lull run")
-            self.assertTrue(second.startswith("frontier: 0 % of time"), second)
+            self.assertTrue(second.startswith("at 0 % slowdown: "), second)
             self.assertIn(f"one steady clock {document['predicted']['steady_mhz']:.0f} MHz",
                           re.sub(r" +[\d.]+ %  \(", " ", analyze(path).stdout.decode()))
             points = document["frontier"]

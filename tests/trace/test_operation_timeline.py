@@ -111,7 +111,7 @@ class Recorded(unittest.TestCase):
 
     def test_the_verdict_comes_first(self):
         done = analyze(path_of("ST"))
-        self.assertRegex(done.stdout.decode().split("\n")[0], r"^saves \d+ to \d+ % for at most 1 % of time: .*; run: ")
+        self.assertRegex(done.stdout.decode().split("\n")[0], r"^saves \d+ to \d+ % of the energy, at most 1 % slower: .*; run: ")
 
     def test_with_other_files(self):
         done = analyze(path_of("ST"), path_of("ST"))

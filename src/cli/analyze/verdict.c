@@ -36,13 +36,15 @@ const char *lull_analyze_verdict_write(const struct lull_analyze_verdict *verdic
     if (verdict->max_ratio < LULL_VERDICT_MIN_RATIO)
         snprintf(text, size,
                  "nothing to gain: the GPU computes %.0f %% of the time, and all levers together "
-                 "would save %.1f %% for at most %.3g %% of time; try a larger --tolerance",
+                 "would save %.1f %% of the energy at most %.3g %% slower; try a larger "
+                 "--tolerance",
                  100.0 * verdict->compute_ratio, 100.0 * fmax(verdict->max_ratio, 0.0), tolerance);
     else
-        snprintf(text, size,
-                 "saves %s for at most %.3g %% of time: %s%s%s; run: lull run%s -- COMMAND",
-                 analyze_verdict_write_range(verdict, range), tolerance, verdict->levers,
-                 verdict->gaps_ratio < LULL_VERDICT_MIN_RATIO ? " (nothing to gain in gaps)" : "",
-                 verdict->is_of_run ? ", once settled" : "", option);
+        snprintf(
+            text, size,
+            "saves %s of the energy, at most %.3g %% slower: %s%s%s; run: lull run%s -- COMMAND",
+            analyze_verdict_write_range(verdict, range), tolerance, verdict->levers,
+            verdict->gaps_ratio < LULL_VERDICT_MIN_RATIO ? " (nothing to gain in gaps)" : "",
+            verdict->is_of_run ? ", once settled" : "", option);
     return text;
 }

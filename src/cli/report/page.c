@@ -36,85 +36,143 @@ static void write_machine(FILE *out, const json_t *report)
 static void page_write_head(FILE *out, const struct lull_report_document *document)
 {
     const json_t *const report = document->root;
-    const char *const sentence = lull_report_text(lull_report_at(report, "verdict"), "sentence");
     const double wall_s = lull_report_number(report, "managed_wall_s");
 
-    lull_html_text(out, "<p class=\"kind\">Lull, run ", document->name, "</p>\n");
-    lull_html_text(out, "<h1>",
-                   sentence != NULL
-                       ? sentence
-                       : "The report of this run has no verdict: it was written by an older lull",
-                   "</h1>\n<p><code>");
+    lull_html_text(out, "<h1>Run ", document->name, "</h1>\n<p class=\"kind\"><code>");
     page_write_command(out, report);
     fputs("</code><br>\n", out);
     write_machine(out, report);
     if (isfinite(wall_s))
         lull_html_text(out, ", ", lull_amount_time(wall_s).text, "");
-    lull_html_text(out, ", exit status ",
+    lull_html_text(out, ", exit status of the job ",
                    lull_html_figure(lull_report_number(report, "status"), "").text, "</p>\n");
 }
 
-static void write_tile(FILE *out, const char *name, const char *figure, const char *small,
-                       const char *more)
+/* ---- the three lines at the end of a run ------------------------------------------------- */
+
+/* A figure of the head, and how it is marked: "good", "bad" or "". */
+struct headline {
+    struct lull_amount figure;
+    const char *mark;
+};
+
+static struct headline headline_of(const char *mark, const char *text)
+{
+    struct headline headline = {.mark = mark};
+
+    snprintf(headline.figure.text, sizeof(headline.figure.text), "%s", text);
+    return headline;
+}
+
+/* "11.4 % saved" */
+static struct headline headline_of_ratio(const char *mark, double ratio, const char *word)
+{
+    struct headline headline = {.mark = mark};
+
+    snprintf(headline.figure.text, sizeof(headline.figure.text), "%.30s %s",
+             lull_html_percent(ratio).text, word);
+    return headline;
+}
+
+static enum lull_gain_slowdown judge_time(const json_t *verdict)
+{
+    return lull_gain_judge_slowdown(lull_report_number(verdict, "slowdown_ratio"),
+                                    lull_report_number(verdict, "slowdown_upper_ratio"),
+                                    lull_report_number(verdict, "slowdown_allowed_ratio"));
+}
+
+static struct headline find_energy(const json_t *verdict)
+{
+    const double saving = lull_report_number(verdict, "saving_ratio");
+    const bool is_above = judge_time(verdict) == LULL_GAIN_SLOWDOWN_ABOVE;
+
+    if (!lull_report_is(verdict, "lowered"))
+        return headline_of("", "nothing saved");
+    switch (lull_gain_judge_saving(saving, lull_report_number(verdict, "saving_low_ratio"),
+                                   lull_report_number(verdict, "saving_high_ratio"))) {
+    case LULL_GAIN_SAVING_PROVEN:
+    case LULL_GAIN_SAVING_ESTIMATED:
+        return headline_of_ratio(is_above ? "" : "good", saving, is_above ? "less" : "saved");
+    case LULL_GAIN_SAVING_NEGATIVE:
+        return headline_of_ratio("bad", -saving, "more used");
+    case LULL_GAIN_SAVING_UNPROVEN:
+        return headline_of("", "saving not proven");
+    default:
+        return headline_of("", "not known");
+    }
+}
+
+static struct headline find_time(const json_t *verdict, const char *line)
+{
+    static const char not_slower[] = "not slower";
+    const double slowdown = lull_report_number(verdict, "slowdown_ratio");
+
+    if (line != NULL && strncmp(line, not_slower, strlen(not_slower)) == 0)
+        return headline_of("good", not_slower);
+    if (!lull_report_is(verdict, "lowered"))
+        return headline_of("", "clock search only");
+    switch (judge_time(verdict)) {
+    case LULL_GAIN_SLOWDOWN_ABOVE:
+        return headline_of_ratio("bad", slowdown, "slower");
+    case LULL_GAIN_SLOWDOWN_WITHIN:
+        return headline_of_ratio("good", slowdown, "slower");
+    case LULL_GAIN_SLOWDOWN_UNBOUNDED:
+        return headline_of_ratio("", fmax(slowdown, 0.0), "slower");
+    case LULL_GAIN_SLOWDOWN_UNPROVEN:
+        return headline_of("", "bound not proven");
+    default:
+        return headline_of("", "not known");
+    }
+}
+
+static void write_answer(FILE *out, const char *name, const struct headline *headline,
+                         const char *line)
+{
+    lull_html_text(out, "<dl class=\"answer\"><dt>", name, "</dt>");
+    if (headline != NULL) {
+        fprintf(out, "<dd class=\"big %s\">", headline->mark);
+        lull_html_text(out, "", headline->figure.text, "</dd>");
+    }
+    lull_html_text(out, headline != NULL ? "<dd>" : "<dd class=\"step\">", line, "</dd></dl>\n");
+}
+
+/* Writes the lines that the terminal has at the end of the run, and the sentence with the clocks.
+ */
+static void write_answers(FILE *out, const json_t *report)
+{
+    const json_t *const verdict = lull_report_at(report, "verdict");
+    const char *const sentence = lull_report_text(verdict, "sentence");
+    const char *const basis = lull_report_text(verdict, "basis");
+    const char *const energy = lull_report_text(verdict, "energy_line");
+    const char *const time = lull_report_text(verdict, "time_line");
+    const struct headline energy_headline = find_energy(verdict);
+    const struct headline time_headline = find_time(verdict, time);
+
+    if (sentence == NULL) {
+        fputs("<p>The report of this run has no verdict: it was written by an older lull</p>\n",
+              out);
+        return;
+    }
+    if (energy != NULL) {
+        fputs("<div class=\"answers\">\n", out);
+        write_answer(out, "Energy", &energy_headline, energy);
+        write_answer(out, "Time", &time_headline, time);
+        write_answer(out, "Next", NULL, lull_report_text(verdict, "next_line"));
+        fputs("</div>\n", out);
+    }
+    lull_html_text(out, "<p class=\"note\">In one sentence: ", sentence, "");
+    if (basis != NULL)
+        lull_html_text(out, " (from ", basis, ")");
+    fputs("</p>\n", out);
+}
+
+static void write_tile(FILE *out, const char *name, const char *figure, const char *small)
 {
     lull_html_text(out, "<dl class=\"tile\"><dt>", name, "</dt>");
     lull_html_text(out, "<dd class=\"big\">", figure, "</dd>");
     if (small != NULL)
         lull_html_text(out, "<dd class=\"small\">", small, "</dd>");
-    if (more != NULL)
-        lull_html_text(out, "<dd class=\"small\">", more, "</dd>");
     fputs("</dl>\n", out);
-}
-
-static void write_saving_tile(FILE *out, const json_t *report)
-{
-    const json_t *const verdict = lull_report_at(report, "verdict");
-    const double saving = lull_report_number(verdict, "saving_ratio");
-    const double low = lull_report_number(verdict, "saving_low_ratio");
-    const double high = lull_report_number(verdict, "saving_high_ratio");
-    char range[128] = "without an interval";
-
-    if (!isfinite(saving)) {
-        write_tile(out, "Energy saved per iteration", NULL,
-                   lull_report_text(verdict, "saving_reason"), NULL);
-        return;
-    }
-    if (lull_gain_judge_saving(saving, low, high) == LULL_GAIN_SAVING_UNPROVEN)
-        snprintf(range, sizeof(range), "%s measured%s%s", lull_html_percent(saving).text,
-                 isfinite(low) && isfinite(high) ? ", 95 % interval " : "",
-                 isfinite(low) && isfinite(high) ? lull_html_range(low, high).text : "");
-    else if (isfinite(low) && isfinite(high))
-        snprintf(range, sizeof(range), "%s, 95 %% interval", lull_html_range(low, high).text);
-    write_tile(out, "Energy saved per iteration", lull_html_saved(saving, low, high).text, range,
-               lull_report_text(verdict, "basis"));
-}
-
-static void write_slowdown_tile(FILE *out, const json_t *report)
-{
-    const json_t *const verdict = lull_report_at(report, "verdict");
-    const double slowdown = lull_report_number(verdict, "slowdown_ratio");
-    const double upper = lull_report_number(verdict, "slowdown_upper_ratio");
-    const double allowed = lull_report_number(verdict, "slowdown_allowed_ratio");
-    char bound[128] = "without a bound";
-    char measured[80] = "";
-
-    if (isfinite(upper))
-        snprintf(
-            bound, sizeof(bound), "at most %s, at %s confidence", lull_html_percent(upper).text,
-            lull_html_figure(100.0 * lull_report_number(report, "confidence_ratio"), "%").text);
-    if (!isfinite(slowdown)) {
-        write_tile(out, "Slower", NULL, lull_report_text(verdict, "slowdown_reason"), NULL);
-        return;
-    }
-    if (isfinite(allowed))
-        snprintf(bound + strlen(bound), sizeof(bound) - strlen(bound), "; %s allowed",
-                 lull_html_percent(allowed).text);
-    if (lull_gain_judge_slowdown(slowdown, upper, allowed) == LULL_GAIN_SLOWDOWN_UNPROVEN)
-        snprintf(measured, sizeof(measured), "%s measured", lull_html_percent(slowdown).text);
-    if (measured[0] != '\0')
-        write_tile(out, "Slower", lull_html_slower(slowdown, upper, allowed).text, measured, bound);
-    else
-        write_tile(out, "Slower", lull_html_slower(slowdown, upper, allowed).text, bound, NULL);
 }
 
 static void write_cost_tile(FILE *out, const json_t *report)
@@ -135,11 +193,9 @@ static void write_cost_tile(FILE *out, const json_t *report)
     if (isfinite(kwh))
         write_tile(out, "Energy of the GPUs, whole run", lull_html_figure(kwh, "kWh").text,
                    price[0] != '\0' ? price
-                                    : "use --price-per-kwh and --co2-g-per-kwh to see the cost",
-                   NULL);
+                                    : "use --price-per-kwh and --co2-g-per-kwh to see the cost");
     else
-        write_tile(out, "Energy of the GPUs, whole run", NULL, lull_report_text(cost, "reason"),
-                   NULL);
+        write_tile(out, "Energy of the GPUs, whole run", NULL, lull_report_text(cost, "reason"));
 }
 
 static void write_settled_tile(FILE *out, const json_t *report)
@@ -152,8 +208,7 @@ static void write_settled_tile(FILE *out, const json_t *report)
         snprintf(text, sizeof(text), "%.0f iterations ran with the last result",
                  isfinite(managed) ? managed : 0.0);
     write_tile(out, "Settled first after",
-               isfinite(after) ? lull_html_figure(after, "iterations").text : "not yet", text,
-               NULL);
+               isfinite(after) ? lull_html_figure(after, "iterations").text : "not yet", text);
 }
 
 /* ---- a run ------------------------------------------------------------------------------- */
@@ -178,9 +233,8 @@ static void page_write_run(FILE *out, const struct lull_report_document *documen
 
     fprintf(out, "<section class=\"run\" id=\"run-%zu\">\n", index + 1);
     page_write_head(out, document);
+    write_answers(out, report);
     fputs("<div class=\"tiles\">\n", out);
-    write_saving_tile(out, report);
-    write_slowdown_tile(out, report);
     write_cost_tile(out, report);
     write_settled_tile(out, report);
     fputs("</div>\n", out);
@@ -194,7 +248,7 @@ static void page_write_run(FILE *out, const struct lull_report_document *documen
 
 /* ---- several runs ------------------------------------------------------------------------ */
 
-static struct lull_amount page_saved_joules(const json_t *report)
+static struct lull_amount page_saving(const json_t *report)
 {
     const json_t *const verdict = lull_report_at(report, "verdict");
 
@@ -273,8 +327,8 @@ static void write_comparison(FILE *out, const struct lull_report_page *page)
         "run",          "saved",        "95 % interval", "slower",    "at most",
         "steady clock", "an iteration", "energy of it",  "whole run", NULL};
     static struct lull_amount (*const figures[])(const json_t *report) = {
-        page_saved_joules, saved_range,       page_slowdown, slower_bound,
-        steady_mhz,        page_iteration_ms, iteration_j,   page_energy_kwh};
+        page_saving, saved_range,       page_slowdown, slower_bound,
+        steady_mhz,  page_iteration_ms, iteration_j,   page_energy_kwh};
 
     lull_html_begin_table(out, "Runs side by side", heads);
     for (size_t i = 0; i < page->count; i++) {

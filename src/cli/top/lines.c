@@ -200,13 +200,13 @@ static void add_search(const struct lull_top_view *view, uint32_t index,
 static void top_line_write_saving(const struct lull_live_run *run, char *text, size_t size)
 {
     if (isfinite(run->saving_ratio.value))
-        snprintf(text, size, "saves %.1f %% of the energy", 100.0 * run->saving_ratio.value);
+        lull_gain_saving_text(run->saving_ratio.value, (double)NAN, (double)NAN, NULL, text, size);
     else if (run->saving_ratio.unknown != LULL_LIVE_NOTHING_LOW)
         snprintf(text, size, "saving %s", lull_live_unknown_text(run->saving_ratio.unknown));
     else if (run->verdict == LULL_LIVE_NOTHING_KEPT)
-        snprintf(text, size, "saves nothing: no lower clock has passed the test");
+        snprintf(text, size, "nothing saved: no lower clock has passed the test");
     else
-        snprintf(text, size, "saves nothing yet");
+        snprintf(text, size, "nothing saved yet");
 }
 
 /* The slowdown of the accepted clocks or, without any, of the whole run with its trials. */

@@ -216,5 +216,5 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     lull_verdict_report_print(report, out);
     if (report->folder != NULL)
         fprintf(out, "  Report: %s/report.html%s\n", report->folder,
-                report->verbose ? "" : " (for details here, use --verbose)");
+                report->verbose ? "" : " (--verbose prints details here)");
 }

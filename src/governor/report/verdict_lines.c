@@ -257,11 +257,11 @@ static void write_time(const struct lull_report *report, const struct lull_repor
     lull_gain_slowdown_text(shown.slowdown_ratio, shown.slowdown_upper_ratio, shown.allowed_ratio,
                             shown.slowdown_reason, line, LULL_VERDICT_LINE_SIZE);
     if (isfinite(shown.slowdown_ratio) && isfinite(shown.slowdown_upper_ratio))
-        line_append(line, " at %g %% confidence", 100.0 * report->confidence);
+        line_append(line, "; %g %% confidence", 100.0 * report->confidence);
     if (judge_time(&shown) == LULL_GAIN_SLOWDOWN_WITHIN && isfinite(shown.allowed_ratio))
         line_append(line, "; %.6g %% allowed", 100.0 * shown.allowed_ratio);
     if (!has_lowered)
-        line_append(line, "; the GPUs ran at their highest clocks in the end");
+        line_append(line, "; includes the clock search, which is over");
 }
 
 /* ---- the next step ----------------------------------------------------------------------- */

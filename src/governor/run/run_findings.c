@@ -393,7 +393,7 @@ static void finding_uneven(const struct lull_run_pass *pass, uint32_t gpu, struc
 {
     finding_append(
         text,
-        "kept at the highest clocks: its iterations are too uneven to be tested to %g %%; their "
+        "its iterations are too uneven to be tested to %g %%; their "
         "mean exceeds the typical time by %.0f %%, without a rhythm of up to %d iterations; use a "
         "longer run or a wider --tolerance",
         pass->run->options->control.tolerance_ratio * 100.0, unevenness_of(pass, gpu) * 100.0,
@@ -415,12 +415,13 @@ static void finding_not_learned(const struct lull_run_pass *pass, uint32_t gpu, 
 
     finding_append(
         text,
-        "%sstill being %s when the run ended after %" PRIu64 " iterations: about %" PRIu64
-        " more were missing (%.0f s); run it longer, or use a wider --tolerance, which is tested "
+        "%sthe run ended %s, after %" PRIu64 " iterations: about %" PRIu64
+        " more (%.0f s) are needed; use a longer run, or a wider --tolerance, which is tested "
         "sooner",
-        finding_has_lowered(pass, gpu) ? "lowered as tested, and " : "",
-        lull_track_phase(lull_run_track(pass, gpu)) == LULL_TRACK_KNOWN ? "tried at lower clocks"
-                                                                        : "learned",
+        finding_has_lowered(pass, gpu) ? "lowered as tested so far; " : "",
+        lull_track_phase(lull_run_track(pass, gpu)) == LULL_TRACK_KNOWN
+            ? "during the clock search"
+            : "while its iterations were learned",
         seen, missing, ceil((double)missing * lull_run_iteration_s(pass, gpu)));
 }
 
@@ -434,12 +435,11 @@ static bool is_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 static void finding_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu,
                                     struct text *text)
 {
-    finding_append(
-        text,
-        "kept at the highest clocks: no lower clock saves energy and passes the test for at most "
-        "%g %% slowdown; try --tolerance %g%%",
-        pass->run->options->control.tolerance_ratio * 100.0,
-        pass->run->options->control.tolerance_ratio * 200.0);
+    finding_append(text,
+                   "no lower clock saves energy and passes the test for at most "
+                   "%g %% slowdown; try --tolerance %g%%",
+                   pass->run->options->control.tolerance_ratio * 100.0,
+                   pass->run->options->control.tolerance_ratio * 200.0);
     if (has_power_limit(pass, gpu))
         finding_append(text, ", or --power-limit auto");
 }
