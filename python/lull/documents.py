@@ -83,9 +83,13 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a run in one sentence, and the figures behind it."""
+    """The result of a run in one sentence and in the lines of its end, and the figures behind it."""
 
     sentence: str
+    energy_line: Optional[str]
+    time_line: Optional[str]
+    next_line: Optional[str]
+    lowered_line: Optional[str]
     lowered: bool
     basis: Optional[str]
     saving_claim: Optional[str]
@@ -98,6 +102,9 @@ class Verdict:
     slowdown_upper_ratio: Optional[float]
     slowdown_allowed_ratio: Optional[float]
     slowdown_reason: Optional[str]
+    saved_j: Optional[float]
+    saved_j_basis: Optional[str]
+    saved_j_reason: Optional[str]
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class Pages(Case):
     def test_texts_are_only_texts(self):
         report = report_case.large(gpus=1)
         hostile = "</h1><script>alert(1)</script>\"'&amp;"
-        report["verdict"]["sentence"] = report["verdict"]["energy_line"] = report["verdict"]["next_line"] = report["gpus"][0]["state"] = report["levers"][0]["name"] = hostile
+        report["verdict"]["sentence"] = report["verdict"]["lowered_line"] = report["verdict"]["energy_line"] = report["verdict"]["next_line"] = report["gpus"][0]["state"] = report["levers"][0]["name"] = hostile
         report["command"] = report["notes"] = [hostile]
         report["timeline"]["gpus"][0]["sections"][0][2] = hostile
         page = Page(self.page(self.write(report)))

@@ -21,7 +21,7 @@ class Compare(unittest.TestCase):
     def compare(self, *command, options=(), status=0, stderr=subprocess.PIPE, fault=None):
         """The report, null where there is none, and what was printed."""
         done = subprocess.run(
-            [LULL, "emulate", "--seed", "0", *(("--fault", fault) if fault else ()), "1xA100", "--", LULL, "run", "--no-daemon", "--compare", "--report",
+            [LULL, "emulate", "--seed", "0", *(("--fault", fault) if fault else ()), "1xA100", "--", LULL, "run", "--verbose", "--no-daemon", "--compare", "--report",
              self.directory.name, *options, "--", *command],
             env=dict(os.environ, LULL_RUNTIME_DIR=self.directory.name, LULL_STATE_DIR=self.directory.name),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, text=True, check=False)

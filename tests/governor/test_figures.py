@@ -21,7 +21,7 @@ class Run:
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             truth = os.path.join(directory, "truth.json")
             words = [word for fault in faults for word in ("--fault", fault)]
-            done = subprocess.run([LULL, "emulate", "--seed", "1", "--truth", truth, *words, node, "--", LULL, "run", *(["--no-daemon"] if is_managed else []),
+            done = subprocess.run([LULL, "emulate", "--seed", "1", "--truth", truth, *words, node, "--", LULL, "run", "--verbose", *(["--no-daemon"] if is_managed else []),
                                    "--price-per-kwh", "0.5 EUR", "--report", directory, "--scalars", directory, "--", "sh", "-c", job, JOB],
                                   env=dict(os.environ, LULL_RUNTIME_DIR=directory, **environment), capture_output=True, text=True,
                                   check=False, timeout=120)
@@ -121,10 +121,11 @@ class Figures(unittest.TestCase):
                 self.assertEqual(told, {})
 
     def check_verdict(self, run):
-        """All three say the same sentence, and whatever ratio it has not has a reason."""
+        """The page and the terminal have the same lines, and whatever ratio is missing has a reason."""
         verdict = run.report["verdict"]
-        self.assertIn(" ".join(verdict["sentence"].split()), run.table)
-        self.assertIn(" ".join(verdict["sentence"].split()), run.page)
+        for name in ("energy_line", "time_line", "next_line"):
+            self.assertIn(" ".join(verdict[name].split()), run.table)
+            self.assertIn(" ".join(verdict[name].split()), run.page)
         for name in ("saving", "slowdown"):
             self.assertEqual(verdict[f"{name}_ratio"] is None, verdict[f"{name}_reason"] is not None, verdict)
         self.assertEqual([text for text in (run.table, run.page) if re.search(r"\bnan\b|\binf\b", text)], [])

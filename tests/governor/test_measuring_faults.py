@@ -31,7 +31,7 @@ class Case(unittest.TestCase):
             words = [word for fault in faults for word in ("--fault", fault)]
             words += ["--truth", truth] if truth else []
             done = subprocess.run(
-                [LULL, "emulate", "--seed", "1", *words, node, "--", LULL, "run", "--no-daemon", "--report", directory,
+                [LULL, "emulate", "--seed", "1", *words, node, "--", LULL, "run", "--verbose", "--no-daemon", "--report", directory,
                  *options, "--", *(str(word) for word in command)],
                 env=dict(os.environ, LULL_RUNTIME_DIR=directory, **dict(environment)), capture_output=True, text=True, check=False, timeout=240)
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -25,7 +25,7 @@ def run_job(iterations, options, play):
     """The report, the rows of the profile, and what was printed."""
     with tempfile.TemporaryDirectory(prefix="lull-") as directory:
         done = subprocess.run(
-            [LULL, "emulate", "--seed", "0", "--warm", "250", f"{STAGES}xA100-SXM4-40GB", "--", LULL, "run", "--no-daemon",
+            [LULL, "emulate", "--seed", "0", "--warm", "250", f"{STAGES}xA100-SXM4-40GB", "--", LULL, "run", "--verbose", "--no-daemon",
              "--report", directory, "--schedule", "1f1b", "--microbatches", str(MICROBATCHES), "--profiling", "search:9",
              *options, "--", LULL, "play", "--schedule", "1f1b", *PIPELINE, "--iterations", str(iterations), *play],
             env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)

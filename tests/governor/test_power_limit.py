@@ -61,7 +61,7 @@ class PowerLimit(unittest.TestCase):
     def run_job(self, *options, job=(JOB, "0", "40", "100", "20", "0")):
         done = self.lull("emulate", "--warm", "300", "--truth", os.path.join(self.directory.name, "truth.json"),
                          "1xA100-SXM4-40GB", "--", "sh", "-c", SCRIPT, "sh", LULL, "run",
-                         "--no-daemon", "--report", self.report, *options, "--", *job)
+                         "--verbose", "--no-daemon", "--report", self.report, *options, "--", *job)
         with open(os.path.join(self.report, "report.json"), encoding="utf-8") as file:
             report = json.load(file)
         with open(os.path.join(self.directory.name, "after.json"), encoding="utf-8") as file:

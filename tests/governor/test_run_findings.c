@@ -278,7 +278,7 @@ static void what_else_is_true_comes_beside(void **state)
     lull_run_findings_add(&last);
     assert_int_equal(run.note_count, 2);
     assert_non_null(strstr(run.notes[0], "GPU 4: 2 times the clock was not the one set by Lull"));
-    assert_non_null(strstr(run.notes[1], "GPUs 4, 5: kept at"));
+    assert_non_null(strstr(run.notes[1], "GPUs 4, 5: no lower clock"));
 }
 
 /* Under a power limit nothing is decided for sections, so that nothing was missed. */

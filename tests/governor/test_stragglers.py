@@ -23,7 +23,7 @@ class Stragglers(unittest.TestCase):
                             "--blocking-w", str(json.loads(measured.stdout)["blocking_w"])],
                            check=True, capture_output=True)
             done = subprocess.run(
-                [LULL, "emulate", "--seed", "0", "--warm", "250", f"4x{MODEL}", "--", LULL, "run", "--no-daemon", "--report",
+                [LULL, "emulate", "--seed", "0", "--warm", "250", f"4x{MODEL}", "--", LULL, "run", "--verbose", "--no-daemon", "--report",
                  directory, "--tolerance", "5%", "--plan", plan, "--", LULL, "play", *PIPELINE, "--replicas", "2", *options],
                 env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)

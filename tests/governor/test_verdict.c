@@ -84,6 +84,16 @@ static const struct lull_compared_run *last_run_fake(const struct lull_run_compa
     return is_managed ? NULL : last_unmanaged;
 }
 
+static const char *disturbance;
+
+static void difference_fake(const struct lull_run_comparison *comparison, double confidence,
+                            struct lull_run_difference *difference_out)
+{
+    (void)comparison;
+    (void)confidence;
+    *difference_out = (struct lull_run_difference){.disturbance = disturbance};
+}
+
 static const struct lull_controller *controller_fake(const struct lull_control *control)
 {
     (void)control;
@@ -165,6 +175,7 @@ static bool plan_fake(const struct lull_report *report)
 #define lull_energy_report_whole_saved_j whole_fake
 #define lull_tried_report_frontier frontier_fake
 #define lull_run_comparison_last last_run_fake
+#define lull_run_comparison_difference difference_fake
 #include "governor/report/verdict_lines.c"
 #include "governor/report/verdict_report.c"
 
@@ -194,6 +205,7 @@ static int set_up(void **state)
     settled_j = 31640.0;
     whole_saved_j = better_ratio = (double)NAN;
     last_unmanaged = NULL;
+    disturbance = NULL;
     for (uint32_t i = 0; i < GPUS; i++) {
         lull_run_log_init(&logs[i], &(struct lull_energy_source){.power_refresh_s = 0.1});
         states[i] =
@@ -235,7 +247,8 @@ static void lower(uint32_t gpu, uint32_t mhz, uint32_t times)
         lull_run_log_add_lowered(&logs[gpu], &(struct lull_span){i * 10, i * 10 + 5, mhz});
 }
 
-/* The details and the document have the same sentence, and whatever is not known has a reason. */
+/* The document has this sentence, the details have its clocks, and whatever is not known has a
+ * reason. */
 static void expect(const char *sentence)
 {
     json_t *const object = lull_verdict_report_json(&report);
@@ -247,7 +260,12 @@ static void expect(const char *sentence)
     lull_verdict_report_print_basis(&report, out);
     fclose(out);
     assert_string_equal(said, sentence);
-    assert_non_null(strstr(text, sentence));
+    if (json_is_true(json_object_get(object, "lowered"))) {
+        const char *const lowered = json_string_value(json_object_get(object, "lowered_line"));
+
+        assert_non_null(strstr(text, lowered));
+        assert_string_equal(said + strlen(said) - strlen(lowered), lowered);
+    }
     assert_int_equal(json_is_null(json_object_get(object, "saving_ratio")),
                      json_is_string(json_object_get(object, "saving_reason")));
     assert_int_equal(json_is_null(json_object_get(object, "slowdown_ratio")),
@@ -595,10 +613,9 @@ static void lines_of_a_failed_job(void **state)
 
     (void)state;
     report.status = 3;
-    expect_lines("nothing saved: the job exited with status 3",
-                 "0.2 % slower (at most 0.7 %); 95 % confidence; 1 % allowed; includes the clock "
-                 "search, which is over",
-                 next);
+    expect_lines(
+        "nothing saved: the job exited with status 3",
+        "0.2 % slower (at most 0.7 %); 95 % confidence; 1 % allowed; clock search included", next);
     keep_everywhere(STEADY, 1320);
     settled_j = 0.0;
     expect_lines(
@@ -634,13 +651,18 @@ static void lines_of_a_comparison(void **state)
                  "search: 36.00 J (1e-05 kWh) more than without Lull",
                  "0.3 % slower (no bound known)",
                  "use --compare-pairs 3: one pair of runs does not show how much runs differ");
+    /* A run that others disturbed shows no effect of Lull. */
+    disturbance = "another program changed a power limit";
+    expect_lines("saved 10.0 % (8.0 to 12.0) of the energy per iteration",
+                 "0.3 % slower (no bound known)",
+                 "use --compare-pairs 3: one pair of runs does not show how much runs differ");
+    disturbance = NULL;
     /* Nothing is lowered in the end, and the runs still show what the search has cost. */
     keep_everywhere(STEADY, 0);
     findings[0] = "GPU 4: no lower clock passes the test; try --tolerance 2%";
     expect_lines("nothing saved, no clocks lowered: GPU 4: no lower clock passes the test; whole "
                  "run, with the search: 36.00 J (1e-05 kWh) more than without Lull",
-                 "0.3 % slower (no bound known); includes the clock search, which is over",
-                 "try --tolerance 2%");
+                 "0.3 % slower (no bound known); clock search included", "try --tolerance 2%");
 }
 
 static void lines_of_no_saving(void **state)
@@ -670,21 +692,26 @@ static void lines_of_no_saving(void **state)
         snprintf(energy, sizeof(energy), "nothing saved, no clocks lowered: %s", reasons[i].reason);
         expect_lines(energy, no_clock, reasons[i].next);
     }
-    findings[0] = NULL;
+    findings[0] = "GPU 4: it is locked; unlock it";
+    findings[1] = "GPU 5: MIG is on";
+    expect_lines("nothing saved, no clocks lowered: GPU 4: it is locked; the report has further "
+                 "reasons",
+                 no_clock, "unlock it");
+    findings[0] = findings[1] = NULL;
     expect_lines("nothing saved, no clocks lowered: the run ended before an iteration was found",
                  no_clock, "use a longer run");
     /* Clocks were tried, which may have cost time. */
     logs[1].switches = 2;
-    expect_lines("nothing saved, no clocks lowered: the run ended before an iteration was found",
-                 "slowdown not known (too few iterations ran at the highest clocks); includes the "
-                 "clock search, which is over",
-                 "use a longer run");
+    expect_lines(
+        "nothing saved, no clocks lowered: the run ended before an iteration was found",
+        "slowdown not known (too few iterations ran at the highest clocks); clock search included",
+        "use a longer run");
     gain_of_trials.slowdown_ratio = 0.002;
     gain_of_trials.slowdown_upper_ratio = 0.007;
-    expect_lines("nothing saved, no clocks lowered: the run ended before an iteration was found",
-                 "0.2 % slower (at most 0.7 %); 95 % confidence; 1 % allowed; includes the clock "
-                 "search, which is over",
-                 "use a longer run");
+    expect_lines(
+        "nothing saved, no clocks lowered: the run ended before an iteration was found",
+        "0.2 % slower (at most 0.7 %); 95 % confidence; 1 % allowed; clock search included",
+        "use a longer run");
 }
 
 static void lines_without_gpus_or_daemon(void **state)

@@ -18,7 +18,7 @@ class Windows(unittest.TestCase):
             truth_file = os.path.join(directory, "truth.json")
             done = subprocess.run(
                 [LULL, "emulate", "--seed", "0", "--truth", truth_file, *(["--fault", fault] if fault else []), node,
-                 "--", LULL, "run", "--no-daemon", "--report", directory, *options, "--", JOB,
+                 "--", LULL, "run", "--verbose", "--no-daemon", "--report", directory, *options, "--", JOB,
                  *(str(argument) for argument in arguments)],
                 env=dict(os.environ, LULL_RUNTIME_DIR=directory, **dict(environment)), capture_output=True, text=True,
                 check=False)

@@ -110,7 +110,7 @@ static struct headline find_time(const json_t *verdict, const char *line)
     if (line != NULL && strncmp(line, not_slower, strlen(not_slower)) == 0)
         return headline_of("good", not_slower);
     if (!lull_report_is(verdict, "lowered"))
-        return headline_of("", "clock search only");
+        return headline_of("", "highest clocks kept");
     switch (judge_time(verdict)) {
     case LULL_GAIN_SLOWDOWN_ABOVE:
         return headline_of_ratio("bad", slowdown, "slower");
@@ -142,6 +142,7 @@ static void write_answers(FILE *out, const json_t *report)
 {
     const json_t *const verdict = lull_report_at(report, "verdict");
     const char *const sentence = lull_report_text(verdict, "sentence");
+    const char *const lowered = lull_report_text(verdict, "lowered_line");
     const char *const basis = lull_report_text(verdict, "basis");
     const char *const energy = lull_report_text(verdict, "energy_line");
     const char *const time = lull_report_text(verdict, "time_line");
@@ -153,17 +154,19 @@ static void write_answers(FILE *out, const json_t *report)
               out);
         return;
     }
-    if (energy != NULL) {
+    if (energy == NULL) {
+        lull_html_text(out, "<p>", sentence, "</p>\n");
+    } else {
         fputs("<div class=\"answers\">\n", out);
         write_answer(out, "Energy", &energy_headline, energy);
         write_answer(out, "Time", &time_headline, time);
         write_answer(out, "Next", NULL, lull_report_text(verdict, "next_line"));
         fputs("</div>\n", out);
     }
-    lull_html_text(out, "<p class=\"note\">In one sentence: ", sentence, "");
+    if (lowered != NULL)
+        lull_html_text(out, "<p>Lowered: ", lowered, ".</p>\n");
     if (basis != NULL)
-        lull_html_text(out, " (from ", basis, ")");
-    fputs("</p>\n", out);
+        lull_html_text(out, "<p class=\"note\">Source of the saving: ", basis, ".</p>\n");
 }
 
 static void write_tile(FILE *out, const char *name, const char *figure, const char *small)

@@ -25,7 +25,7 @@ const char lull_report_page_style[] =
     "var(--rule);border-radius:.5rem;padding:.8rem 1rem}.answer:last-child{grid-column:1/-1}"
     ".answer dt{color:var(--soft);font-size:.88rem}.answer dd{margin:0}"
     ".answer dd.big{font-size:2.2rem;font-weight:600;line-height:1.25}"
-    ".answer dd.step{font-size:1.2rem}.answer dd.step::first-letter{text-transform:uppercase}"
+    ".answer dd.step{font-size:1.2rem}.answer dd::first-letter{text-transform:uppercase}"
     "dd.big.good{color:var(--good)}dd.big.bad{color:var(--bad)}\n"
     ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.7rem}"
     ".tile{margin:0;background:var(--card);border:1px solid var(--rule);border-radius:.5rem;"

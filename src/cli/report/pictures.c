@@ -105,9 +105,9 @@ static void draw_budgets(FILE *out, const struct lull_html_chart *chart, const j
 
         if (!isfinite(x) || !isfinite(y))
             continue;
-        snprintf(text, sizeof(text), "at %s slowdown: %s saved (%s), %.20s", lull_html_percent(x).text,
-                 lull_html_percent(y).text, lull_html_range(low, high).text,
-                 source != NULL ? source : "");
+        snprintf(text, sizeof(text), "at %s slowdown: %s saved (%s), %.20s",
+                 lull_html_percent(x).text, lull_html_percent(y).text,
+                 lull_html_range(low, high).text, source != NULL ? source : "");
         lull_html_draw_mark(out, chart,
                             source != NULL && strcmp(source, "measured") == 0 ? LULL_HTML_GOOD
                                                                               : LULL_HTML_OPEN,

@@ -42,7 +42,7 @@ static inline struct lull_report_gain lull_report_no_gain(const char *reason)
 }
 
 /* Makes "verdict": the sentence and the three lines about the run, and their figures. The functions
- * print the lines, and the sentence with its basis. */
+ * print the lines, and the lowered clocks with the source of the saving. */
 json_t *lull_verdict_report_json(const struct lull_report *report);
 void lull_verdict_report_print(const struct lull_report *report, FILE *out);
 void lull_verdict_report_print_basis(const struct lull_report *report, FILE *out);

@@ -123,20 +123,32 @@ static struct lull_verdict_saved estimate_saved(const struct lull_report *report
     return saved;
 }
 
+static struct lull_verdict_saved compare_saved(const struct lull_report *report)
+{
+    struct lull_verdict_saved saved = {.joules = NAN};
+    struct lull_run_difference difference;
+    double unmanaged_j;
+
+    lull_run_comparison_difference(report->comparison, report->confidence, &difference);
+    if (difference.disturbance != NULL) {
+        saved.reason = difference.disturbance;
+        return saved;
+    }
+    saved.joules = lull_energy_report_whole_saved_j(&report->energy, &unmanaged_j);
+    if (isfinite(saved.joules))
+        saved.basis = "the last run without Lull minus the last run with Lull, whole runs";
+    else
+        saved.reason = "the energy of a whole run is not known";
+    return saved;
+}
+
 static struct lull_verdict_saved find_saved(const struct lull_report *report,
                                             const struct lull_report_gain *gain)
 {
     struct lull_verdict_saved saved = {.joules = NAN};
-    double unmanaged_j;
 
-    if (report->comparison != NULL) {
-        saved.joules = lull_energy_report_whole_saved_j(&report->energy, &unmanaged_j);
-        if (isfinite(saved.joules))
-            saved.basis = "the last run without Lull minus the last run with Lull, whole runs";
-        else
-            saved.reason = "the energy of a whole run is not known";
-        return saved;
-    }
+    if (report->comparison != NULL)
+        return compare_saved(report);
     if (!lull_verdict_report_has_lowered(report)) {
         saved.reason = "nothing was lowered";
         return saved;
@@ -214,6 +226,8 @@ static void write_no_energy(const struct lull_report *report,
     find_step(reason, &length);
     line_append(line, "nothing saved, %s: %.*s", lull_verdict_unlowered_text(report), (int)length,
                 reason);
+    if (report->findings[0] != NULL && report->findings[1] != NULL)
+        line_append(line, "; the report has further reasons");
     append_saved(line, saved, report);
 }
 
@@ -261,7 +275,7 @@ static void write_time(const struct lull_report *report, const struct lull_repor
     if (judge_time(&shown) == LULL_GAIN_SLOWDOWN_WITHIN && isfinite(shown.allowed_ratio))
         line_append(line, "; %.6g %% allowed", 100.0 * shown.allowed_ratio);
     if (!has_lowered)
-        line_append(line, "; includes the clock search, which is over");
+        line_append(line, "; clock search included");
 }
 
 /* ---- the next step ----------------------------------------------------------------------- */

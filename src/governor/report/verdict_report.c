@@ -274,6 +274,25 @@ const char *lull_verdict_report_reason(const struct lull_report *report)
     return "the run ended before an iteration was found; use a longer run";
 }
 
+/* Returns what runs lower, which the caller frees; NULL: nothing does, or out of memory. */
+static char *make_subject(const struct lull_report *report)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out;
+
+    if (!lull_verdict_report_has_lowered(report))
+        return NULL;
+    out = open_memstream(&text, &size);
+    if (out == NULL)
+        return NULL;
+    verdict_print_subject(report, out);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
 /* Returns the sentence, which the caller frees; NULL: out of memory. */
 static char *make_sentence(const struct lull_report *report, const struct lull_report_gain *gain)
 {
@@ -320,6 +339,7 @@ json_t *lull_verdict_report_json(const struct lull_report *report)
 {
     const struct lull_report_gain gain = lull_verdict_report_gain(report);
     char *const sentence = make_sentence(report, &gain);
+    char *const subject = make_subject(report);
     struct lull_verdict_lines lines;
     json_t *object = json_object();
 
@@ -328,6 +348,7 @@ json_t *lull_verdict_report_json(const struct lull_report *report)
     lull_field_text(object, "energy_line", lines.energy);
     lull_field_text(object, "time_line", lines.time);
     lull_field_text(object, "next_line", lines.next);
+    lull_field_text(object, "lowered_line", subject);
     lull_field_boolean(object, "lowered", lull_verdict_report_has_lowered(report));
     lull_field_text(object, "basis", gain.basis);
     lull_field_text(object, "saving_claim", lull_gain_saving_word(judge_saving(&gain)));
@@ -344,6 +365,7 @@ json_t *lull_verdict_report_json(const struct lull_report *report)
     lull_field_number(object, "saved_j", lines.saved.joules);
     lull_field_text(object, "saved_j_basis", lines.saved.basis);
     lull_field_text(object, "saved_j_reason", lines.saved.reason);
+    free(subject);
     free(sentence);
     return object;
 }
@@ -361,11 +383,11 @@ void lull_verdict_report_print(const struct lull_report *report, FILE *out)
 void lull_verdict_report_print_basis(const struct lull_report *report, FILE *out)
 {
     const struct lull_report_gain gain = lull_verdict_report_gain(report);
-    char *const sentence = make_sentence(report, &gain);
+    char *const subject = make_subject(report);
 
-    if (sentence != NULL)
-        fprintf(out, "\n  %s\n", sentence);
+    if (subject != NULL)
+        fprintf(out, "\n  lowered: %s\n", subject);
     if (gain.basis != NULL)
-        fprintf(out, "  (from %s)\n", gain.basis);
-    free(sentence);
+        fprintf(out, "  source of the saving: %s\n", gain.basis);
+    free(subject);
 }
