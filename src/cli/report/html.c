@@ -29,9 +29,15 @@ static const struct lull_amount not_proven = {"not proven"};
 
 struct lull_amount lull_html_saved(double saving_ratio, double low_ratio, double high_ratio)
 {
-    if (lull_gain_judge_saving(saving_ratio, low_ratio, high_ratio) == LULL_GAIN_SAVING_UNPROVEN)
+    const enum lull_gain_saving claim = lull_gain_judge_saving(saving_ratio, low_ratio, high_ratio);
+    struct lull_amount amount = lull_html_percent(saving_ratio);
+
+    if (claim == LULL_GAIN_SAVING_UNPROVEN)
         return not_proven;
-    return lull_html_percent(saving_ratio);
+    if (claim == LULL_GAIN_SAVING_NEGATIVE) /* a reader may take "-5 %" for a saving */
+        snprintf(amount.text, sizeof(amount.text), "%.30s more used",
+                 lull_html_percent(-saving_ratio).text);
+    return amount;
 }
 
 struct lull_amount lull_html_slower(double slowdown_ratio, double upper_ratio, double allowed_ratio)

@@ -396,9 +396,11 @@ static void pipeline_report_print_outcome(const struct outcome *outcome, FILE *o
 
     if (!isfinite(pipeline_report_saving(outcome)))
         return;
-    fprintf(out,
-            "    energy per iteration against iterations at the highest clock in between: %+.2f %%",
-            -pipeline_report_saving(outcome) * 100.0);
+    fprintf(
+        out,
+        "    energy per iteration against iterations at the highest clock in between: %.2f %% %s",
+        fabs(pipeline_report_saving(outcome)) * 100.0,
+        pipeline_report_saving(outcome) < 0.0 ? "more" : "less");
     if (slowdown->pairs >= 2)
         fprintf(out, ", slowdown %+.2f %% (at most %.2f %%)", slowdown->slowdown_ratio * 100.0,
                 slowdown->upper_ratio * 100.0);

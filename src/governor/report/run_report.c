@@ -350,6 +350,12 @@ static void print_part(FILE *out, const struct lull_report *report, const struct
 /* A sensor synchronous with the iterations is reported if its uncertainty exceeds this. */
 static const double reported_sampling_ratio = 0.02;
 
+/* A reader may take "-5 %" for a saving or a loss. */
+static void print_less(FILE *out, double saving_ratio)
+{
+    fprintf(out, "%.2f %% %s", 100.0 * fabs(saving_ratio), saving_ratio < 0.0 ? "more" : "less");
+}
+
 static void print_saving(FILE *out, const struct lull_report *report, const struct parts *parts)
 {
     const bool has_settled = report->managed != NULL && lull_control_has_settled(report->managed);
@@ -358,12 +364,16 @@ static void print_saving(FILE *out, const struct lull_report *report, const stru
 
     if (!isfinite(saving->ratio))
         return;
-    fprintf(out, "  energy per iteration, managed against unmanaged, %s: %+.2f %%",
-            has_settled ? "once settled" : "the last run not having settled",
-            -saving->ratio * 100.0);
-    if (saving->pairs >= 2)
-        fprintf(out, " (%+.2f to %+.2f %%)", -saving->upper_ratio * 100.0,
-                -saving->lower_ratio * 100.0);
+    fprintf(out, "  energy per iteration, managed against unmanaged, %s: ",
+            has_settled ? "once settled" : "the search not finished");
+    print_less(out, saving->ratio);
+    if (saving->pairs >= 2) {
+        fprintf(out, " (from ");
+        print_less(out, saving->lower_ratio);
+        fprintf(out, " to ");
+        print_less(out, saving->upper_ratio);
+        fprintf(out, ")");
+    }
     if (isfinite(parts->saving.half_width_ratio))
         fprintf(
             out,
