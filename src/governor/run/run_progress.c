@@ -83,8 +83,9 @@ static void run_progress_add_saving(struct lull_run_pass *pass, int64_t now_ns, 
     const double saving = lull_run_progress_saving(pass, now_ns);
 
     if (isfinite(saving))
-        snprintf(text + length, size - length, "; %s %.1f %% of the energy",
-                 saving < 0.0 ? "costs" : "saves", 100.0 * fabs(saving));
+        snprintf(text + length, size - length,
+                 saving < 0.0 ? "; uses %.1f %% more energy" : "; saves %.1f %% of the energy",
+                 100.0 * fabs(saving));
 }
 
 /* Plans and power limits report their state in the notes and the report. For them the line has only
