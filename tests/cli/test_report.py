@@ -84,7 +84,7 @@ class Pages(Case):
         page = Page(text)
         for words in ("saved 11.4 % (10.8 to 12.0) of the energy per iteration", "11.4 % saved", "0.2 % slower", "at most 0.7 %", "keep lull run before this command",
                       "Full circles: measured", "steady point", "7.9 %", "1320 MHz: not degraded", "GPU 1",
-                      "0.25 EUR, 316 g of CO2", "processors and memory are not known: no RAPL here", "the NCCL of this job is old",
+                      "0.25 EUR, 316 g of CO2", "excludes CPU and DRAM energy: no RAPL here", "the NCCL of this job is old",
                       "its energy counter, which was reset 2 times; polled power stood in for 12 s", "allreduce, 2.00 ms",
                       "210 MHz, 1.50 ms", "it was compared only together with other levers", "unfinished: the run ended"):
             self.check(words, page.said())

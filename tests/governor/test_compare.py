@@ -101,8 +101,8 @@ class Compare(unittest.TestCase):
         job = f'echo >>{count}; test $(wc -l <{count}) -lt "$0" || exit 7'
         for failing, name, pairs in ((1, "unmanaged", 0), (2, "managed", 0), (3, "managed", 1), (4, "unmanaged", 1)):
             report, said = self.compare("sh", "-c", job, str(failing), options=["--compare-pairs", "3"], status=7)
-            self.assertIn(f"run {failing} of 6, {name}, ended with status 7, so the comparison ends: "
-                          f"{pairs} of 3 pairs of runs complete", said)
+            self.assertIn(f"run {failing} of 6, {name}: the job exited with status 7, so the comparison ends with "
+                          f"{pairs} of 3 pairs of runs", said)
             with open(count, encoding="utf-8") as file:
                 self.assertEqual(len(file.readlines()), failing)
             os.remove(count)
@@ -110,6 +110,8 @@ class Compare(unittest.TestCase):
                 self.assertIsNone(report)
                 continue
             self.assertEqual(report["status"], 7)
+            self.assertIn("the run without Lull succeeded" if name == "managed" else "it failed in a run without Lull",
+                          report["verdict"]["next_line"])
             self.assertEqual(report["comparison"]["pairs"], pairs)
             self.assertEqual([run["status"] for run in report["comparison"]["runs"]], [0] * (failing - 1) + [7])
 

@@ -608,6 +608,7 @@ static void lines_of_a_failed_job(void **state)
 {
     static struct lull_run_comparison comparison = {.pairs_wanted = 1};
     static const struct lull_compared_run unmanaged;
+    static struct lull_compared_run failed[1] = {{.status = 3}};
     const char *const next = "read the messages of the job. Lull knows of no error of its own that "
                              "made the job fail. If in doubt, run the command without lull run";
 
@@ -630,6 +631,11 @@ static void lines_of_a_failed_job(void **state)
         not_slower,
         "read the messages of the job. Lull knows of no error of its own that made the job "
         "fail, but the run without Lull succeeded. Repeat both runs");
+    comparison = (struct lull_run_comparison){.runs = failed, .run_count = 1, .pairs_wanted = 3};
+    expect_lines(
+        "saved 11.4 % (10.8 to 12.0) of the energy per iteration; then the job exited with "
+        "status 3",
+        not_slower, "read the messages of the job: it failed in a run without Lull");
 }
 
 static void lines_of_a_comparison(void **state)

@@ -289,7 +289,7 @@ void lull_report_write_energy(FILE *out, const json_t *report)
         write_energy_row(out, "memory", lull_report_at(run, "dram"), "RAPL");
     lull_html_end_table(out);
     if (node_reason != NULL)
-        lull_html_text(out, "<p class=\"note\">Processors and memory are not known: ", node_reason,
+        lull_html_text(out, "<p class=\"note\">Excludes CPU and DRAM energy: ", node_reason,
                        ".</p>\n");
     if (basis != NULL)
         lull_html_text(out, "<p class=\"note\">kWh and costs are of ", basis, ".</p>\n");

@@ -283,13 +283,20 @@ static void write_time(const struct lull_report *report, const struct lull_repor
 static void write_next_of_failure(const struct lull_report *report,
                                   char line[LULL_VERDICT_LINE_SIZE])
 {
-    const bool ran_without =
-        report->comparison != NULL && lull_run_comparison_last(report->comparison, false) != NULL;
+    const struct lull_run_comparison *const runs = report->comparison;
+    const bool has_failed_without =
+        runs != NULL && runs->run_count > 0 && !runs->runs[runs->run_count - 1].is_managed;
 
-    line_append(line, "read the messages of the job. Lull knows of no error of its own that made "
-                      "the job fail");
-    line_append(line, ran_without ? ", but the run without Lull succeeded. Repeat both runs"
-                                  : ". If in doubt, run the command without lull run");
+    line_append(line, "read the messages of the job");
+    if (has_failed_without) {
+        line_append(line, ": it failed in a run without Lull");
+        return;
+    }
+    line_append(line, ". Lull knows of no error of its own that made the job fail");
+    if (runs != NULL && lull_run_comparison_last(runs, false) != NULL)
+        line_append(line, ", but the run without Lull succeeded. Repeat both runs");
+    else
+        line_append(line, ". If in doubt, run the command without lull run");
 }
 
 /* Returns the smallest larger tolerance that saves clearly more; NULL: none is known. */

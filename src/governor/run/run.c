@@ -235,9 +235,10 @@ static void note_failure(const struct lull_run_pass *pass)
     char text[192];
 
     lull_run_comparison_difference(&run->comparison, run->options->control.confidence, &difference);
-    snprintf(text, sizeof(text),
-             "%s, ended with status %d, so the comparison ends: %u of %u pairs of runs complete",
-             pass->title, pass->status, difference.pairs_done, run->comparison.pairs_wanted);
+    snprintf(
+        text, sizeof(text),
+        "%s: the job exited with status %d, so the comparison ends with %u of %u pairs of runs",
+        pass->title, pass->status, difference.pairs_done, run->comparison.pairs_wanted);
     lull_run_note(run, text);
 }
 
