@@ -5,6 +5,7 @@
 #ifndef LULL_CLI_REPORT_PAGE_PARTS_H
 #define LULL_CLI_REPORT_PAGE_PARTS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include <jansson.h>
@@ -17,6 +18,9 @@ void lull_report_write_iterations(FILE *out, const json_t *report);
 void lull_report_write_levers(FILE *out, const json_t *report);
 void lull_report_write_gpus(FILE *out, const json_t *report);
 void lull_report_write_energy(FILE *out, const json_t *report);
+
+/* Returns whether two levers differ in nothing but their names and figures. */
+bool lull_report_is_same_lever(const json_t *a, const json_t *b);
 
 /* page_validity.c: what was not done, and why; how each figure is known. */
 void lull_report_write_undone(FILE *out, const json_t *report);

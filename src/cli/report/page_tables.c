@@ -60,14 +60,43 @@ void lull_report_write_iterations(FILE *out, const json_t *report)
 
 /* ---- levers ------------------------------------------------------------------------------ */
 
-static void write_lever_row(FILE *out, const json_t *lever)
+/* Returns whether two levers share a row: both have no saving of their own. */
+static bool shares_row(const json_t *a, const json_t *b)
+{
+    return lull_report_is_same_lever(a, b) &&
+           lull_report_number(a, "sm_mhz") == lull_report_number(b, "sm_mhz") &&
+           !isfinite(lull_report_number(a, "saving_ratio")) &&
+           !isfinite(lull_report_number(b, "saving_ratio"));
+}
+
+/* Counts the levers that share the row of the one at `place`, it included; 0: an earlier one has
+ * the row. */
+static size_t count_shared(const json_t *levers, size_t place)
+{
+    const json_t *const lever = json_array_get(levers, place);
+    size_t count = 1;
+
+    for (size_t i = 0; i < lull_report_count(levers); i++) {
+        if (i == place || !shares_row(lever, json_array_get(levers, i)))
+            continue;
+        if (i < place)
+            return 0;
+        count++;
+    }
+    return count;
+}
+
+static void write_lever_row(FILE *out, const json_t *lever, size_t count)
 {
     const double saving = lull_report_number(lever, "saving_ratio");
     const char *const reason = lull_report_text(lever, "saving_reason");
 
     fputs("<tr>", out);
     lull_html_text(out, "<th scope=\"row\">", lull_report_text(lever, "lever"), "</th>");
-    lull_html_cell(out, lull_report_text(lever, "name"));
+    lull_html_text(out, "<td>", lull_report_text(lever, "name"), "");
+    if (count > 1)
+        fprintf(out, " and %zu more", count - 1);
+    fputs("</td>", out);
     if (isfinite(lull_report_number(lever, "sm_mhz")))
         lull_html_number_cell(out, lull_html_figure(lull_report_number(lever, "sm_mhz"), "MHz"));
     else
@@ -130,8 +159,12 @@ void lull_report_write_levers(FILE *out, const json_t *report)
         return;
     }
     lull_html_begin_table(out, "Levers, in parts of the job's energy", heads);
-    for (size_t i = 0; i < lull_report_count(levers); i++)
-        write_lever_row(out, json_array_get(levers, i));
+    for (size_t i = 0; i < lull_report_count(levers); i++) {
+        const size_t shared = count_shared(levers, i);
+
+        if (shared > 0)
+            write_lever_row(out, json_array_get(levers, i), shared);
+    }
     lull_html_end_table(out);
     write_descents(out, report, levers);
 }

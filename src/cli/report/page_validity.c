@@ -23,8 +23,7 @@ static bool is_same_text(const json_t *a, const json_t *b, const char *key)
     return left == right || (left != NULL && right != NULL && strcmp(left, right) == 0);
 }
 
-/* Returns whether the same is to be said of two levers, but for their names. */
-static bool is_same_lever(const json_t *a, const json_t *b)
+bool lull_report_is_same_lever(const json_t *a, const json_t *b)
 {
     return is_same_text(a, b, "lever") && is_same_text(a, b, "verdict") &&
            is_same_text(a, b, "reason");
@@ -37,7 +36,7 @@ static void write_undone_lever(FILE *out, const json_t *levers, size_t place)
     size_t others = 0;
 
     for (size_t i = 0; i < lull_report_count(levers); i++) {
-        if (i == place || !is_same_lever(lever, json_array_get(levers, i)))
+        if (i == place || !lull_report_is_same_lever(lever, json_array_get(levers, i)))
             continue;
         if (i < place)
             return;
