@@ -2,8 +2,6 @@
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 
-static const double j_per_kwh = 3.6e6;
-
 static const char basis[] =
     "the GPUs that the job may use, from the command's start to its end, of the last managed run; "
     "excludes CPUs, the rest of the node, and cooling";
@@ -22,7 +20,7 @@ static struct cost find_cost(const struct lull_report *report)
     lull_accounting_gpus(report->energy.managed, &total);
     if (!total.is_known)
         return (struct cost){NAN, "the energy of one of the GPUs is not known"};
-    return (struct cost){total.sum.joules / j_per_kwh, NULL};
+    return (struct cost){total.sum.joules / LULL_JOULES_PER_KWH, NULL};
 }
 
 json_t *lull_cost_report_json(const struct lull_report *report)

@@ -31,6 +31,8 @@ struct lull_energy_price {
 int lull_energy_price_parse_money(const char *text, struct lull_energy_price *price);
 int lull_energy_price_parse_co2(const char *text, struct lull_energy_price *price);
 
+#define LULL_JOULES_PER_KWH 3.6e6
+
 #define LULL_ENERGY_PRICE_EXPECTED "a number and a currency, such as 0.30 EUR"
 
 /* Parses the text of a file of this name. Missing values are unknown. Errors: -EINVAL

@@ -17,8 +17,6 @@ enum { SIGNAL_BASE = 128 };
 /* A larger tolerance is recommended if it saves this much more of the energy. Default. */
 static const double worthwhile_ratio = 0.02;
 
-static const double joules_per_kwh = 3.6e6;
-
 __attribute__((format(printf, 2, 3))) static void line_append(char line[LULL_VERDICT_LINE_SIZE],
                                                               const char *format, ...)
 {
@@ -160,7 +158,7 @@ static struct lull_verdict_saved find_saved(const struct lull_report *report,
 static void append_joules(char line[LULL_VERDICT_LINE_SIZE], double joules,
                           const struct lull_energy_price *price)
 {
-    const double kwh = fabs(joules) / joules_per_kwh;
+    const double kwh = fabs(joules) / LULL_JOULES_PER_KWH;
 
     line_append(line, "%s (%.3g kWh", lull_amount_energy(fabs(joules)).text, kwh);
     if (price->has_money)
