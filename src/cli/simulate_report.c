@@ -57,13 +57,14 @@ static void print_swings(const struct lull_simulate_results *results)
 /* Prints the assumptions of the figures, because `lull analyze` makes others for the same job. */
 static void simulate_report_print_assumed(const struct lull_gpu_model *model)
 {
-    printf("Assumed: a call takes %.1f ms and a clock %.1f ms more to settle, mostly, and both "
-           "vary as measured%s; power follows\nthe temperature; auto, steady, feed_forward and "
-           "reactive pay for their own search and proof, the oracles know all\nbeforehand. The "
-           "oracle of gaps, and gaps at once, lower nothing else, so auto, which has a steady "
-           "clock as well, may\nsave more. `lull analyze` takes latencies as constant and "
-           "foresight as perfect, and gives a range for that.\n",
-           model->api_ms, model->settle_ms, model->api_sigma > 0.0 ? "" : " (here: constant)");
+    printf(
+        "Assumptions: a driver call takes %.1f ms, and the clock changes %.1f ms later; both vary "
+        "as measured%s. Power depends\non the temperature. reactive, feed_forward, steady and "
+        "auto include their own search and proof; oracles have full\nforesight. The oracle of "
+        "gaps and \"gaps at once\" lower gaps alone, so auto may save more than they do. `lull "
+        "analyze`\nassumes constant latencies and full foresight, and prints a range "
+        "instead.\n",
+        model->api_ms, model->settle_ms, model->api_sigma > 0.0 ? "" : " (here: constant)");
 }
 
 static void print_mode(const struct lull_simulate_results *results, int policy)

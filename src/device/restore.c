@@ -424,8 +424,8 @@ static void restore_finish(struct lull_devices *devices, struct lull_journal *jo
         report->idle += job->is_idle;
         report->untold += job->is_untold;
         lull_log(LULL_LOG_INFO, "restore",
-                 "GPU %u: its clock was reset, not verified yet: %s; its record is kept until the "
-                 "GPU is next busy (uuid=%s)",
+                 "GPU %u: its clock was reset; it will be verified when the GPU is next busy: %s "
+                 "(uuid=%s)",
                  job->gpu, why_unseen(job), uuid);
     } else if (job->is_foreign) {
         report->foreign++;

@@ -256,10 +256,11 @@ static int writer_record_defer(struct lull_writer *writer, uint32_t index, struc
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     int result;
 
-    lull_log(LULL_LOG_INFO, "writer",
-             "GPU %u: its clock was reset, not verified yet: it is idle or limited otherwise; its "
-             "record is kept until the GPU is next busy",
-             index);
+    lull_log(
+        LULL_LOG_INFO, "writer",
+        "GPU %u: its clock was reset; it will be verified when the GPU is next busy, because it "
+        "is idle or limited otherwise",
+        index);
     lull_writer_gpu_handle(gpu, LULL_EVENT_RECORD_DEFERRED);
     gpu->watch.next_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
     result =

@@ -176,11 +176,11 @@ static void uneven_iterations_are_the_reason(void **state)
     iterate(20);
     states[1].process = -1;
     unevenness = 0.23;
-    expect("GPU 4: its iterations are too uneven to be tested "
+    expect("GPU 4: the iterations are too uneven to be tested "
            "to 1 %; their mean exceeds the typical time by 23 %, without a rhythm of up to 32 "
            "iterations; use a longer run or a wider --tolerance");
     is_settled = true;
-    expect("GPU 4: its iterations are too uneven");
+    expect("GPU 4: the iterations are too uneven");
     unevenness = 0.0299;
     expect("GPU 4: no lower clock");
 }

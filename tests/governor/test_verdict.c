@@ -576,7 +576,7 @@ static void lines_of_an_uncertain_saving(void **state)
                  "confidence",
                  "use a longer run to bound the slowdown");
     gain_of_trials = gain(-0.05, 0.01, 0.002, 0.007);
-    expect_lines("used 5.0 % (4.0 to 6.0) more energy per iteration; about 1.507 kJ (0.000419 kWh) "
+    expect_lines("used 5.0 % (4.0 to 6.0) more energy per iteration; about 1.507 kJ (0.419 Wh) "
                  "more in 500 iterations",
                  not_slower, "run the job without Lull: lower clocks save nothing here");
 }
@@ -648,13 +648,13 @@ static void lines_of_a_comparison(void **state)
     whole_saved_j = 72.0;
     gain_of_runs = gain(0.1, 0.02, 0.003, 0.004);
     expect_lines("saved 10.0 % (8.0 to 12.0) of the energy per iteration; whole run, with the "
-                 "search: 72.00 J (2e-05 kWh) less than without Lull",
+                 "search: 72.00 J (0.02 Wh) less than without Lull",
                  "0.3 % slower (at most 0.4 %); 95 % confidence; 1 % allowed",
                  "keep lull run before this command, without --compare");
     gain_of_runs = gain(0.1, 0.02, 0.003, (double)NAN);
     whole_saved_j = -36.0;
     expect_lines("saved 10.0 % (8.0 to 12.0) of the energy per iteration; whole run, with the "
-                 "search: 36.00 J (1e-05 kWh) more than without Lull",
+                 "search: 36.00 J (0.01 Wh) more than without Lull",
                  "0.3 % slower (no bound known)",
                  "use --compare-pairs 3: one pair of runs does not show how much runs differ");
     /* A run that others disturbed shows no effect of Lull. */
@@ -666,8 +666,9 @@ static void lines_of_a_comparison(void **state)
     /* Nothing is lowered in the end, and the runs still show what the search has cost. */
     keep_everywhere(STEADY, 0);
     findings[0] = "GPU 4: no lower clock passes the test; try --tolerance 2%";
-    expect_lines("nothing saved, no clocks lowered: GPU 4: no lower clock passes the test; whole "
-                 "run, with the search: 36.00 J (1e-05 kWh) more than without Lull",
+    expect_lines("nothing saved, no clocks lowered: GPU 4: no lower clock passes the test; the "
+                 "run with Lull used 36.00 J (0.01 Wh) more, by the search and by differences "
+                 "between runs",
                  "0.3 % slower (no bound known); clock search included", "try --tolerance 2%");
 }
 

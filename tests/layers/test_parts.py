@@ -77,7 +77,7 @@ class Installed(unittest.TestCase):
         done = self.run_lull("simulate", "--preset", "moe-alltoall", "--periods", "20")
         self.assertEqual(done.returncode, 0, done.stderr)
         # Every probe and emulated library is found.
-        done = self.run_lull("emulate", "2xA100-SXM4-40GB", "--", self.lull, "run", "--no-daemon", "--report", self.holder.name,
+        done = self.run_lull("emulate", "2xA100-SXM4-40GB", "--", self.lull, "run", "--verbose", "--no-daemon", "--report", self.holder.name,
                              "--", self.lull, "play", "--preset", "resnet50-ddp", "--ranks", "2", "--iterations", "20")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("not found", done.stderr)

@@ -17,6 +17,10 @@ enum { SIGNAL_BASE = 128 };
 /* A larger tolerance is recommended if it saves this much more of the energy. Default. */
 static const double worthwhile_ratio = 0.02;
 
+/* Less is printed in Wh, and as "below" this, so that no figure needs an exponent. */
+static const double least_kwh = 1e-3;
+static const double least_money = 1e-4;
+
 __attribute__((format(printf, 2, 3))) static void line_append(char line[LULL_VERDICT_LINE_SIZE],
                                                               const char *format, ...)
 {
@@ -154,15 +158,19 @@ static struct lull_verdict_saved find_saved(const struct lull_report *report,
     return estimate_saved(report, gain);
 }
 
-/* "4.21 kJ (0.00117 kWh, 0.00035 EUR)", without a sign. */
+/* "4.21 MJ (1.17 kWh, 0.351 EUR)", without a sign. */
 static void append_joules(char line[LULL_VERDICT_LINE_SIZE], double joules,
                           const struct lull_energy_price *price)
 {
     const double kwh = fabs(joules) / LULL_JOULES_PER_KWH;
+    const double money = kwh * price->per_kwh;
+    const bool is_little = money < least_money;
 
-    line_append(line, "%s (%.3g kWh", lull_amount_energy(fabs(joules)).text, kwh);
+    line_append(line, "%s (", lull_amount_energy(fabs(joules)).text);
+    line_append(line, kwh < least_kwh ? "%.3g Wh" : "%.3g kWh", kwh < least_kwh ? 1e3 * kwh : kwh);
     if (price->has_money)
-        line_append(line, ", %.3g%s%s", kwh * price->per_kwh, price->currency[0] != '\0' ? " " : "",
+        line_append(line, ", %s%.3g%s%s", is_little ? "below " : "",
+                    is_little ? least_money : money, price->currency[0] != '\0' ? " " : "",
                     price->currency);
     line_append(line, ")");
 }
@@ -208,6 +216,20 @@ static void write_energy(const struct lull_report *report, const struct lull_rep
         line_append(line, "; then %s", lull_verdict_exit_text(report->status, exit_text));
 }
 
+/* Two runs whose clocks were the same in the end differ by the search and by chance, which is no
+ * saving. */
+static void append_difference(char line[LULL_VERDICT_LINE_SIZE],
+                              const struct lull_verdict_saved *saved,
+                              const struct lull_report *report)
+{
+    if (!isfinite(saved->joules))
+        return;
+    line_append(line, "; the run with Lull used ");
+    append_joules(line, saved->joules, &report->price);
+    line_append(line, " %s, by the search and by differences between runs",
+                saved->joules < 0.0 ? "more" : "less");
+}
+
 static void write_no_energy(const struct lull_report *report,
                             const struct lull_verdict_saved *saved,
                             char line[LULL_VERDICT_LINE_SIZE])
@@ -226,7 +248,7 @@ static void write_no_energy(const struct lull_report *report,
                 reason);
     if (report->findings[0] != NULL && report->findings[1] != NULL)
         line_append(line, "; the report has further reasons");
-    append_saved(line, saved, report);
+    append_difference(line, saved, report);
 }
 
 /* ---- time -------------------------------------------------------------------------------- */

@@ -393,7 +393,7 @@ static void finding_uneven(const struct lull_run_pass *pass, uint32_t gpu, struc
 {
     finding_append(
         text,
-        "its iterations are too uneven to be tested to %g %%; their "
+        "the iterations are too uneven to be tested to %g %%; their "
         "mean exceeds the typical time by %.0f %%, without a rhythm of up to %d iterations; use a "
         "longer run or a wider --tolerance",
         pass->run->options->control.tolerance_ratio * 100.0, unevenness_of(pass, gpu) * 100.0,
