@@ -554,6 +554,7 @@ static void lines_of_a_saving(void **state)
     better_ratio = 0.12;
     expect_lines(saved, not_slower, "keep lull run before this command");
     findings[0] = "GPU 4: heat held its clock down; results are discarded; check cooling";
+    assert_true(lull_verdict_lines_have_finding(&report, &gain_of_trials));
     expect_lines(saved, not_slower,
                  "check cooling (GPU 4: heat held its clock down; results are discarded)");
 }

@@ -14,6 +14,7 @@
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 #include "governor/report/timeline.h"
+#include "governor/report/verdict_lines.h"
 
 static bool run_document_is_used(const struct lull_report *report, uint32_t gpu)
 {
@@ -182,10 +183,15 @@ static void print_peers(const struct lull_peers_summary *peers, FILE *out)
     fprintf(out, "\n");
 }
 
+/* Prints the findings, except for the one that the lines at the end have. */
 static void print_findings(const struct lull_report *report, FILE *out)
 {
-    for (const char *const *finding = report->findings; *finding != NULL; finding++)
-        fprintf(out, "\n  %s\n", *finding);
+    const struct lull_report_gain gain = lull_verdict_report_gain(report);
+    const bool is_first_shown = lull_verdict_lines_have_finding(report, &gain);
+
+    for (uint32_t i = 0; report->findings[i] != NULL; i++)
+        if (i > 0 || !is_first_shown)
+            fprintf(out, "\n  %s\n", report->findings[i]);
 }
 
 /* Prints the tables, which the page and report.json have too. */

@@ -391,6 +391,13 @@ static bool write_next_of_doubt(const struct lull_report *report,
     return true;
 }
 
+bool lull_verdict_lines_have_finding(const struct lull_report *report,
+                                     const struct lull_report_gain *gain)
+{
+    return report->status == 0 && (!lull_verdict_report_has_lowered(report) ||
+                                   judge_time(gain) != LULL_GAIN_SLOWDOWN_ABOVE);
+}
+
 static void write_next(const struct lull_report *report, const struct lull_report_gain *gain,
                        char line[LULL_VERDICT_LINE_SIZE])
 {

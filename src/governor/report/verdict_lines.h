@@ -30,6 +30,10 @@ struct lull_verdict_lines {
 void lull_verdict_lines_make(const struct lull_report *report, const struct lull_report_gain *gain,
                              struct lull_verdict_lines *lines_out);
 
+/* Returns whether the lines contain the first finding, if there is one. */
+bool lull_verdict_lines_have_finding(const struct lull_report *report,
+                                     const struct lull_report_gain *gain);
+
 /* Returns what has not been lowered: "no clocks lowered". Static. */
 const char *lull_verdict_unlowered_text(const struct lull_report *report);
 
