@@ -86,14 +86,16 @@ static struct headline find_energy(const json_t *verdict)
     const double saving = lull_report_number(verdict, "saving_ratio");
     const double low = lull_report_number(verdict, "saving_low_ratio");
     const double high = lull_report_number(verdict, "saving_high_ratio");
-    const bool is_above = judge_time(verdict) == LULL_GAIN_SLOWDOWN_ABOVE;
+    const enum lull_gain_slowdown time = judge_time(verdict);
+    /* Green stands for a proof of both. */
+    const char *const mark = time == LULL_GAIN_SLOWDOWN_WITHIN ? "good" : "";
 
     if (!lull_report_is(verdict, "lowered"))
         return headline_of("", "nothing saved");
     switch (lull_gain_judge_saving(saving, low, high)) {
     case LULL_GAIN_SAVING_PROVEN:
     case LULL_GAIN_SAVING_ESTIMATED:
-        return headline_of_ratio(is_above ? "" : "good", saving, is_above ? "less" : "saved");
+        return headline_of_ratio(mark, saving, time == LULL_GAIN_SLOWDOWN_ABOVE ? "less" : "saved");
     case LULL_GAIN_SAVING_NEGATIVE:
         return headline_of("bad", lull_html_saved(saving, low, high).text);
     case LULL_GAIN_SAVING_UNPROVEN:
