@@ -53,7 +53,7 @@ class PipelineOnline(unittest.TestCase):
         self.assertEqual(pipeline["planner"], planner)
         self.assertIn(f"pipeline plan of {planner}: ", text)
         self.assertIn(pipeline["state"], ("kept", "the run ended while it was tried", "the run ended before it was tried",
-                                          "given up: not proven harmless", "withdrawn: the driver is not reliable"))
+                                          "rejected: a slowdown could not be ruled out", "withdrawn: the driver is not reliable"))
         self.assertEqual(pipeline["profiled_iterations"], 16)
         # A late iteration makes a lower clock look faster than the highest one: then it is below 0, or what was rounded to be
         # as fast is slower by next to nothing (1e-4 beside other work at real-time priority).

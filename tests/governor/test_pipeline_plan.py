@@ -92,7 +92,7 @@ class PipelinePlan(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             report, said = self.run_job([make_plan(directory, "plan.json", "--stages", "4")],
                                         iterations=2)
-        self.assertEqual(report["pipeline"], {"state": "not carried out"})
+        self.assertEqual(report["pipeline"], {"state": "not executed"})
         self.assertIn("it is for 4 devices, the job has 3 ranks", said)
 
 

@@ -107,16 +107,16 @@ static const char *trouble_text(const struct lull_plan_controller *plan_controll
 static const char *pipeline_report_state_text(const struct lull_plan_runner *runner)
 {
     static const char *const texts[] = {
-        [LULL_PLAN_CONTROLLER_WAITING] = "no iteration was recognised",
+        [LULL_PLAN_CONTROLLER_WAITING] = "no iteration was found",
         [LULL_PLAN_CONTROLLER_WARMING] = "the run ended before it was tried",
         [LULL_PLAN_CONTROLLER_TRYING] = "the run ended while it was tried",
         [LULL_PLAN_CONTROLLER_KEPT] = "kept",
-        [LULL_PLAN_CONTROLLER_GIVEN_UP] = "given up: not proven harmless",
+        [LULL_PLAN_CONTROLLER_GIVEN_UP] = "rejected: a slowdown could not be ruled out",
         [LULL_PLAN_CONTROLLER_WITHDRAWN] = "withdrawn: the driver is not reliable",
     };
 
     if (lull_plan_runner_plan_controller(runner) == NULL)
-        return "not carried out";
+        return "not executed";
     return texts[lull_plan_controller_phase(lull_plan_runner_plan_controller(runner))];
 }
 
