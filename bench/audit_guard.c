@@ -2,7 +2,7 @@
  * Audits the guard: many runs of one kind of job under the real controller, in virtual time. Prints
  * one JSON object. tools/audit-guard has the table of jobs and the limits that they must keep.
  *
- * Usage: audit_guard verdict|run KEY=VALUE...
+ * Usage: audit_guard verdict|run|looks KEY=VALUE...
  *   noise=KIND:...  harm=KIND:...  (guard/noise.h, guard/harm.h)
  *   ranks= points= sections= (0: one steady point) both=0|1 free=0|1 ms= extra=
  *   tolerance=
@@ -122,14 +122,18 @@ int main(int count, char **arguments)
     int result;
 
     if (count < 2 || !take_all(&audit, &arguments[2]) ||
-        (strcmp(arguments[1], "verdict") != 0 && strcmp(arguments[1], "run") != 0)) {
-        fprintf(stderr, "usage: audit_guard verdict|run KEY=VALUE...; the comment at the head of "
-                        "bench/audit_guard.c lists the keys\n");
+        (strcmp(arguments[1], "verdict") != 0 && strcmp(arguments[1], "run") != 0 &&
+         strcmp(arguments[1], "looks") != 0)) {
+        fprintf(stderr,
+                "usage: audit_guard verdict|run|looks KEY=VALUE...; the comment at the head of "
+                "bench/audit_guard.c lists the keys\n");
         return 2;
     }
     printf("{\"runs\": %u, \"seed\": %llu, ", audit.runs, (unsigned long long)audit.seed);
     if (strcmp(arguments[1], "verdict") == 0)
         result = audit_one_verdict(&audit.job, audit.seed, audit.runs, audit.iterations);
+    else if (strcmp(arguments[1], "looks") == 0)
+        result = audit_looks(&audit.job, audit.seed, audit.iterations);
     else
         result = audit_whole_run(&audit.job, audit.seed, audit.runs, audit.iterations);
     printf("}\n");

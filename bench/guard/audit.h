@@ -30,6 +30,12 @@ int audit_one_verdict(const struct audit_job_config *config, uint64_t seed, uint
 int audit_whole_run(const struct audit_job_config *config, uint64_t seed, uint32_t runs,
                     uint32_t iterations);
 
+/*
+ * What the guard sees after each pair of blocks, in one run until its verdict (one_verdict.c):
+ * estimate and bounds of the slowdown, null before there are any. -1: no memory.
+ */
+int audit_looks(const struct audit_job_config *config, uint64_t seed, uint32_t iterations);
+
 /* ---- numbers of many runs ------------------------------------------------------------------- */
 
 double audit_mean(const double *values, uint32_t count);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "audit.h"
+#include "core/section/controller/state.h"
 
 struct tally {
     uint32_t accepted;
@@ -68,4 +70,59 @@ int audit_one_verdict(const struct audit_job_config *config, uint64_t seed, uint
     free(tally.iterations);
     free(tally.accepted_after);
     return result;
+}
+
+/* Prints a number, or null where there is none yet. */
+static void print_ratio(const char *name, double ratio)
+{
+    if (isfinite(ratio))
+        printf("\"%s\": %.6f, ", name, ratio);
+    else
+        printf("\"%s\": null, ", name);
+}
+
+/* Prints the members of an estimate. */
+static void print_estimate(const struct lull_guard_estimate *estimate)
+{
+    print_ratio("slowdown_ratio", estimate->slowdown_ratio);
+    print_ratio("lower_ratio", estimate->lower_ratio);
+    print_ratio("upper_ratio", estimate->upper_ratio);
+    printf("\"pairs\": %u", estimate->pairs);
+}
+
+int audit_looks(const struct audit_job_config *config, uint64_t seed, uint32_t iterations)
+{
+    struct audit_job_config one = *config;
+    struct audit_job *job;
+    struct lull_guard_estimate kept;
+    uint32_t pairs = 0;
+    const char *separator = "";
+
+    one.seed = audit_run_seed(seed, 0);
+    job = audit_job_create(&one);
+    if (job == NULL)
+        return -1;
+    printf("\"looks\": [");
+    for (uint32_t i = 0; i < iterations && !is_decided(job); i++) {
+        const struct lull_controller *controller = audit_job_controller(job);
+        struct lull_guard_estimate estimate;
+
+        audit_job_step(job);
+        lull_trial_estimate_test(&controller->trial, &estimate);
+        if (estimate.pairs > 0 && estimate.pairs != pairs) {
+            printf("%s{", separator);
+            print_estimate(&estimate);
+            printf(", \"is_proof\": %s, \"iteration\": %u}",
+                   controller->trial.kind == LULL_TRIAL_PROOF ? "true" : "false", i + 1);
+            separator = ", ";
+        }
+        pairs = estimate.pairs;
+    }
+    kept = lull_controller_look(audit_job_controller(job)).slowdown;
+    printf("], \"kept\": {");
+    print_estimate(&kept);
+    printf("}, \"decided\": %s, \"accepted\": %s", is_decided(job) ? "true" : "false",
+           audit_job_keeps_any(job) ? "true" : "false");
+    audit_job_destroy(job);
+    return 0;
 }
