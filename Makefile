@@ -18,8 +18,7 @@
 #   make release           builds what is installed, without tests, in build-release/
 #   make install           installs it; DESTDIR= and MESON_FLAGS=--prefix=... as for other packages
 #   make uninstall         removes what the last make install has installed
-#   make figures           makes the pictures of docs/: of a run's page and of the live page, where Chromium is
-#                          installed, of lull top, where tmux is, and of models, where the measured kernels are
+#   make figures           makes the pictures of docs/ (ten minutes); tools/figures/make says what each needs
 
 BUILD ?= build
 MESON_FLAGS ?=
@@ -105,9 +104,10 @@ fresh-machine:
 wheel:
 	python3 tests/packaging/test_wheel.py "$$(tools/make-wheel --output dist | tail -n 1)"
 
-figures: all
-	tools/figures $(BUILD)
-	tools/model-figures $(BUILD) ../shared/data/dvfs
+figures:
+	tools/configure $(BUILD) --tests $(MESON_FLAGS)
+	ninja -C $(BUILD)
+	tools/figures/make $(BUILD)
 
 release:
 	tools/configure $(BUILD)-release --buildtype=release -Dtests=false $(MESON_FLAGS)

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """Makes the pictures of docs/research/measurements/models.md: times and powers that lull model predict makes of kernels it has only probed, over
 what was measured of them; and the energy of single kernels over the clock, with intervals and the clock that is picked.
 Half of the kernels of each set are fitted, the others predicted. What is missing is said, and the pictures are left as they are.
 
-Usage: tools/model-figures BUILD DIRECTORY_OF_MEASURED_KERNELS. SPDX-License-Identifier: Apache-2.0
+The measured kernels are in shared/data/dvfs beside the checkout. SPDX-License-Identifier: Apache-2.0
 """
 import collections
 import csv
@@ -16,7 +15,9 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+import picture
+
+MEASURED = os.path.join(picture.ROOT, "..", "shared", "data", "dvfs", "kernels_dvfs.csv.gz")
 COLUMNS = ["gpu", "set", "app", "arg", "cuda_kernel", "core_mhz", "mem_mhz", "time_ms", "power_w", "valid"]
 SETS = {("gtx1080ti", "real"): "GTX 1080 Ti", ("gtx980", "high"): "GTX 980, high clocks",
         ("gtx980", "low"): "GTX 980, low clocks", ("gtx980", "v1_400_1000"): "GTX 980, 400-1000 MHz (times)",
@@ -128,7 +129,7 @@ class Panel:
 
 def write(name, width, height, parts):
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
-    with open(os.path.join(ROOT, "docs", "research", name), "w", encoding="utf-8") as file:
+    with open(os.path.join(picture.DOCS, "research", name), "w", encoding="utf-8") as file:
         file.write("\n".join([head, STYLE, f'<rect class="ground" width="{width}" height="{height}"/>', *parts, "</svg>", ""]))
 
 
@@ -204,13 +205,12 @@ def draw_kernels(compared, predictors):
     write("model-kernels.svg", 1000, 735, parts)
 
 
-def main():
-    lull = os.path.abspath(os.path.join(sys.argv[1], "src", "cli", "lull"))
-    path = os.path.join(sys.argv[2], "kernels_dvfs.csv.gz")
-    if not os.path.exists(path):
-        print(f"skipped: no measured kernels at {path} to make the pictures of docs/research/measurements/models.md from", file=sys.stderr)
+def draw(build):
+    lull = os.path.abspath(os.path.join(build, "src", "cli", "lull"))
+    if not os.path.exists(MEASURED):
+        print(f"skipped: the pictures of docs/research/measurements/models.md need the measured kernels, {MEASURED}", file=sys.stderr)
         return
-    sets = read(path)
+    sets = read(MEASURED)
     with tempfile.TemporaryDirectory(prefix="lull-") as directory:
         def predictor(key):
             return Predictor(lull, directory, sets[key])
@@ -222,6 +222,3 @@ def main():
         draw_all_points(compared)
         draw_kernels(compared, {key: lambda key=key: predictor(key) for key in SETS})
 
-
-if __name__ == "__main__":
-    main()
