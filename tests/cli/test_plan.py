@@ -166,7 +166,7 @@ def single_at(stages, microbatches, time_s):
 class Recorded(unittest.TestCase):
     def test_recorded_frontiers_of_perseus(self):
         """Recorded energies are those of fitted curves: some lie below what any plan needs. At a few points the
-        recorded energy lies between that bound and our plan (docs/user/pipelines.md). All are counted."""
+        recorded energy lies between that bound and our plan (docs/research/measurements/pipelines.md). All are counted."""
         for microbatches, most_between in ((12, 12), (24, 14)):
             name = os.path.join(DATA, "perseus_frontiers", f"gpt3-175b_a100_sxm_mb{microbatches}.csv")
             with open(name, encoding="ascii") as file:

@@ -18,7 +18,7 @@ void lull_batch_config_default(struct lull_batch_config *config)
     *config = (struct lull_batch_config){
         .price = {.eta_ratio = 0.5, .max_power_w = 0.0, .gpu_count = 1},
         .beta_ratio = 2.0,
-        .window = 20, /* docs/user/batch-jobs.md, which says what was tried */
+        .window = 20, /* docs/research/measurements/batch-jobs.md, which says what was tried */
         .is_watching = true,
     };
 }

@@ -124,7 +124,7 @@ uint64_t lull_batch_draw_seed(const struct lull_batch *batch)
 /* A run that has missed would have cost more than it did; how much more is unknown. */
 static double result_log(const struct lull_batch *batch, const struct lull_batch_run *run)
 {
-    const double missed = 2.0; /* docs/user/batch-jobs.md */
+    const double missed = 2.0; /* docs/research/measurements/batch-jobs.md */
     const double nothing = 1e-9;
     double cost = run->cost;
 

@@ -6,7 +6,8 @@
  * outwards as long as it pays, and a size is not visited twice to be dropped. What was chosen but
  * for luck repeats the best size.
  *
- * Why each number is what it is: docs/user/batch-jobs.md. SPDX-License-Identifier: Apache-2.0
+ * docs/research/measurements/batch-jobs.md has the reason for each number.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 
@@ -19,14 +20,15 @@ enum {
     GIVE_UP = 2, /* results after which a size that never reached the target is left */
 };
 
-/* x counts octaves of batch size, values are logarithms of cost. docs/user/batch-jobs.md says what
- * was tried.
+/* x counts octaves of batch size, values are logarithms of cost.
+ * docs/research/measurements/batch-jobs.md says what was tried.
  */
 static const struct lull_curve_prior prior = {
     .length = 3.0, .amplitude = 0.7, .height = 1.0, .roughness = 0.08};
 
 /* Deviations of the curve count this much in a draw: the horizon of a job is some hundred runs, and
- * Thompson sampling is made for longer ones. docs/user/batch-jobs.md has the results. */
+ * Thompson sampling is made for longer ones. docs/research/measurements/batch-jobs.md has the
+ * results. */
 static const double boldness_ratio = 0.7;
 
 struct outlook {

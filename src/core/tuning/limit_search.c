@@ -26,7 +26,8 @@ static const double steady_margin = 0.01;
 /* A limit binds where the GPUs draw less than at the reference by this share. */
 static const double binding_margin = 0.05;
 /* Largest deviation of a job from its curves, beside the noise, and the margin by which a limit
- * must be worse than the best to be skipped. Judged by docs/user/power-limits.md. */
+ * must be worse than the best to be skipped. Judged by docs/research/measurements/power-limits.md.
+ */
 static const double model_margin = 0.03;
 static const double dominated_margin = 0.02;
 /* The typical settling time, in units of settle_s. */
