@@ -373,9 +373,10 @@ const struct lull_program_command lull_calibrate_command = {
     .arguments = "[-- COMMAND [ARG...]]",
     .about =
         "Measures how long switching the SM clock takes on the GPUs of this node, and stores it "
-        "for `lull run`. An idle GPU does not show when its clock has settled. Calibrate while a "
-        "job runs, or give a COMMAND that keeps the GPUs busy; it is stopped afterwards. GPUs that "
-        "are idle or leased to another client are skipped. All clocks are restored.",
+        "for `lull run`. Do this once per GPU model and driver version on each node; root's result "
+        "holds for all users. An idle GPU does not show when its clock has settled. Calibrate "
+        "while a job runs, or give a COMMAND that keeps the GPUs busy; it is stopped afterwards. "
+        "GPUs that are idle or leased to another client are skipped. All clocks are restored.",
     .after = "Examples:\n"
              "  lull calibrate -- ./gpu-burn 600\n"
              "  lull calibrate --gpu 0 --rounds 50",
