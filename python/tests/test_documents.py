@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/user/python.md run as they are, on an emulated node.
+"""The Python examples of docs/user/ run as they are, on an emulated node.
 
 usage: test_documents.py LULL LIBLULL"""
 import os
@@ -13,9 +13,11 @@ import case
 
 class Examples(unittest.TestCase):
     def test_each(self):
-        with open(os.path.join(case.SOURCE, "docs", "user", "python.md"), encoding="utf-8") as file:
-            examples = re.findall(r"^```python\n(.*?)^```", file.read(), re.M | re.S)
-        self.assertGreaterEqual(len(examples), 5)
+        examples = []
+        for page in ("python", "energy", "inference"):
+            with open(os.path.join(case.SOURCE, "docs", "user", page + ".md"), encoding="utf-8") as file:
+                examples += re.findall(r"^```python\n(.*?)^```", file.read(), re.M | re.S)
+        self.assertGreaterEqual(len(examples), 8)
         for example in examples:
             with self.subTest(example=example):
                 done = subprocess.run([case.LULL, "emulate", "2xA100", "--", sys.executable, "-c", example], cwd=case.SOURCE,

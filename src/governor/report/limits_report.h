@@ -11,7 +11,7 @@
 
 #include "store/limit_profiles.h"
 
-/* Makes the profile, whose fields docs/user/report.md explains; a new reference. */
+/* Makes the profile, whose fields docs/reference/report-json.md explains; a new reference. */
 json_t *lull_limit_table_json(const struct lull_limit_profile *profile);
 
 /* Prints the rows, with the chosen one marked. */

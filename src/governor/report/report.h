@@ -1,7 +1,7 @@
 /*
  * The report of a run: report.json, the timeline trace.json (Chrome's trace format, which Perfetto
- * and chrome://tracing show), and the table for the terminal. docs/user/report.md explains every
- * field.
+ * and chrome://tracing show), and the table for the terminal. docs/reference/report-json.md
+ * explains every field.
  *
  * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,7 +1,7 @@
 /*
  * The parts of a run's report, each written by the file of its name: run_report.c, gpu_report.c,
  * levers_report.c, pipeline_report.c, limits_report.c, energy_report.c, and so on.
- * docs/user/report.md explains every field.
+ * docs/reference/report-json.md explains every field.
  *
  * JSON values are new references. The print functions write lines of the table for people.
  * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
