@@ -16,6 +16,9 @@ PATH = re.compile(r"`(\w[\w.-]*(?:/[\w.{}*,-]+)*/?)`|\]\(([\w./-]+)\)")
 NAMES = {name for top in ("src", "cluster", "lab", "include", "tests", "tools", "docs", "bench")
          for _, _, files in os.walk(os.path.join(SOURCE, top)) for name in files}
 NAMES.add("dist/")  # where the packages are built
+# String literals, and those that stand side by side, which are one.
+LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+ADJACENT = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"(?:\s|\\\n|PRI\w+|LULL_[A-Z_]+)*)+')
 STEP = re.compile(r"^( *)([\w/]+\.[ch]): (\w+)(?: \(as (\w+)\))?")
 
 
@@ -70,6 +73,16 @@ class Documents(unittest.TestCase):
         for part in ("src", "cluster", "lab"):
             for path in glob.glob(f"{SOURCE}/{part}/**/*.[ch]", recursive=True):
                 self.assertEqual(re.findall(r'"[^"\n]*docs/[\w/-]+\.md', read(path)), [], path)
+
+    def test_reasons(self):
+        """Each message of the troubleshooting page is one that the program prints; "..." stands for what it fills in."""
+        sources = "".join(read(os.path.relpath(path, SOURCE)) for path in glob.glob(SOURCE + "/src/**/*.[ch]", recursive=True))
+        printed = "\n".join("".join(LITERAL.findall(found[0])) for found in ADJACENT.finditer(sources))
+        page = read("docs/user/troubleshooting.md")
+        rows = re.findall(r"(?m)^\| `([^|]*)` \|", page[page.index("## Nothing was saved"):page.index("## Frequent errors")])
+        self.assertGreater(len(rows), 60)
+        lacking = [row for row in rows if not all(piece.strip() in printed for piece in row.split("..."))]
+        self.assertEqual(lacking, [])
 
     def test_walks(self):
         """Each function stands in its file, is called from the file above it, and goes down or stays level."""
