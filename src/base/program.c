@@ -259,13 +259,23 @@ static int program_print_help(const struct lull_program *program, char **words)
     return program_call_command(program, command, 2, argv);
 }
 
+/* Prints a text in one line. */
+static void print_line(const char *text)
+{
+    for (; *text != '\0'; text++)
+        putchar(*text == '\n' ? ' ' : *text);
+    putchar('\n');
+}
+
 static void print_options(const struct lull_program *program)
 {
     for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++) {
         if ((*at)->part != NULL)
             continue;
-        printf("command\t%s\t%s\t%s\n", (*at)->name, (*at)->summary,
-               (*at)->operands.takes_command ? "@command" : "@file");
+        printf("command\t%s\t%s\t%s\t%s\t", (*at)->name, (*at)->summary,
+               (*at)->operands.takes_command ? "@command" : "@file",
+               (*at)->arguments != NULL ? (*at)->arguments : "");
+        print_line((*at)->about);
         lull_options_list((*at)->tables, (*at)->name, stdout);
     }
 }

@@ -4,7 +4,8 @@
  * failure status if output could not be written.
  *
  * `PROGRAM --print-options` lists all rows for tools/options, from which the manual and completion
- * are made. Threads: one. SPDX-License-Identifier: Apache-2.0
+ * are made: for each command its name, summary, operands' kind, arguments and description. Threads:
+ * one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_PROGRAM_H
 #define LULL_BASE_PROGRAM_H

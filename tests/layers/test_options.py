@@ -31,6 +31,7 @@ def load(path):
 
 
 OPTIONS = load(os.path.join(SOURCE_ROOT, "tools", "options"))
+C_API = load(os.path.join(SOURCE_ROOT, "tools", "c_api.py"))
 PAGES = sorted(glob.glob(os.path.join(SOURCE_ROOT, "docs", "man", "**", "*.scd"), recursive=True))
 PROGRAMS = OPTIONS.merge(PATHS)
 PATHS = [next(path for path in PATHS if os.path.basename(path) == program.name) for program in PROGRAMS]
@@ -146,6 +147,41 @@ class Derived(unittest.TestCase):
                     seen += 1
         self.assertGreater(seen, 12)
 
+    def test_each_command_and_function_has_a_page(self):
+        """A page of its own, or that of its first word; and each page is in the build. liblull(3) has all functions."""
+        with open(os.path.join(SOURCE_ROOT, "docs", "meson.build"), encoding="utf-8") as file:
+            built = file.read()
+        pages = {os.path.basename(page)[:-4] for page in PAGES}
+        for program in PROGRAMS:
+            for command in program.operands:
+                names = [f"{program.name}-{command}".replace(" ", "-"), f"{program.name}-{command.split()[0]}"]
+                names += [] if program is PROGRAM else [program.name]
+                self.assertTrue(any(f"{name}.{section}" in pages or f"'{name}.1':" in built for name in names for section in "18"), command)
+        for page in PAGES:
+            self.assertIn(os.path.relpath(page, os.path.join(SOURCE_ROOT, "docs")), built)
+        with open(os.path.join(SOURCE_ROOT, "include", "lull", "lull.h"), encoding="utf-8") as file:
+            functions = re.findall(r"^LULL_API .*?\b(lull_\w+)\(", file.read(), re.M)
+        text = C_API.manual(os.path.join(SOURCE_ROOT, "include", "lull", "lull.h"))
+        self.assertGreater(len(functions), 5)
+        for function in functions:
+            self.assertRegex(text, rf"(?m)^\w[\w ]*\*?\b{function}\(", function)
+
+    def test_manuals_name_pages_that_exist(self):
+        """References to manual pages of Lull and to documents lead somewhere, and no help refers to a section of a page."""
+        pages = {os.path.basename(page)[:-4] for page in PAGES} | {"liblull.3"}
+        for page in PAGES:
+            text = OPTIONS.manual(page, PROGRAMS)
+            self.assertNotRegex(text, r"(?m)^@", page)
+            for name, section in re.findall(r"\b(lulld?[\w.-]*|liblull)\*?\((\d)\)", text):
+                self.assertIn(f"{name}.{section}", pages, page)
+        for row in ROWS:
+            self.assertNotRegex(row.help + row.default_value, r"\b[sS]ee [A-Z]{4}", row)
+
+    def test_the_list_of_commands_has_the_order_of_help(self):
+        text = OPTIONS.manual(next(page for page in PAGES if page.endswith("/lull.1.scd")), PROGRAMS)
+        listed = re.findall(r"^  (\w[\w-]*(?: \w+)?) {2,}", lull("help").stdout, re.M)
+        self.assertEqual(re.findall(r"^\*(\w[\w-]*(?: \w+)?)\*\n", text.split("# OPTIONS")[0], re.M), listed)
+
     def complete(self, *words, program=PROGRAM):
         with tempfile.NamedTemporaryFile("w", suffix=".bash") as file:
             file.write(OPTIONS.completion(program))
@@ -172,6 +208,12 @@ class Derived(unittest.TestCase):
         self.assertEqual(self.complete("run", "--descent", "=", "g"), ["gallop"])
         self.assertEqual(self.complete("batch", "run", "--lr-rule", "="), ["sqrt", "linear"])
         self.assertIn("A40", self.complete("simulate", "--model", "A4"))
+        self.assertIn("2xA40", self.complete("emulate", "2xA4"))
+        self.assertEqual(self.complete("batch", ""), ["run", "list", "show", "forget"])
+        self.assertEqual(self.complete("limit", "ho"), ["hold"])
+        self.assertEqual(self.complete("help", "cal"), ["calibrate"])
+        self.assertEqual(self.complete("help", "batch", ""), ["run", "list", "show", "forget"])
+        self.assertEqual(self.complete("help", "limit", "h"), ["hold"])
         if HAS_CLUSTER:
             self.assertEqual(self.complete("simulate", "cluster", "--policy", "fi"), ["fifo"])
 

@@ -100,7 +100,7 @@ static const struct lull_option rows[] = {
                "lull-simulate(1).",
                LULL_GIVEN(OBJECT, has_knob), .least = -1e12, .otherwise = "the policy's default"),
     LULL_VALUE("points", "FILE", TEXT, OBJECT, points,
-               "Operating points of jobs by name, and powers of GPUs: JSON, see FILES.",
+               "Operating points of jobs by name, and powers of GPUs: JSON, see lull-schedule(1).",
                .hint = LULL_OPTION_FILE, .otherwise = "none: all jobs run at full clocks"),
     LULL_VALUE("power-cap", "W", NUMBER, OBJECT, cap_w,
                "No job starts that could make all GPUs together draw more.", .needs = "points"),
