@@ -15,6 +15,7 @@
 #   make reproducible      builds the Debian packages twice, which must give the same files
 #   make fresh-machine     runs the README's commands on fresh machines, as root and as an ordinary user
 #   make fresh-quick       runs those that install on such a machine (7 minutes of CPU time)
+#   make docs              builds the documentation site, build/site/index.html
 #   make release           builds what is installed, without tests, in build-release/
 #   make install           installs it; DESTDIR= and MESON_FLAGS=--prefix=... as for other packages
 #   make uninstall         removes what the last make install has installed
@@ -23,7 +24,7 @@
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel deb images reproducible fresh-quick fresh-machine release install uninstall figures clean
+.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel deb images reproducible fresh-quick fresh-machine release install uninstall figures docs clean
 
 all: configure
 	ninja -C $(BUILD)
@@ -108,6 +109,10 @@ figures:
 	tools/configure $(BUILD) --tests $(MESON_FLAGS)
 	ninja -C $(BUILD)
 	tools/figures/make $(BUILD)
+
+# 77: its packages cannot be installed, as it has said.
+docs: all
+	tools/make-site $(BUILD) || [ $$? -eq 77 ]
 
 release:
 	tools/configure $(BUILD)-release --buildtype=release -Dtests=false $(MESON_FLAGS)
