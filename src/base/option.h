@@ -61,7 +61,7 @@ struct lull_option {
      */
     int (*parse)(const char *text, void *place, struct lull_error *err);
     const char *expected;      /* valid values, for error messages: "auto or watts" */
-    const char *default_value; /* default, as one would write it; it is set before parsing */
+    const char *default_value; /* default, as a user would write it; it is set before parsing */
     const char *otherwise;     /* description of a default that cannot be written so */
     const char *environment;   /* a variable that takes the default's place */
     const char *needs;         /* options of which one must be there, "this|that" or "this=value" */

@@ -155,8 +155,8 @@ struct simulate_run {
     struct lull_simulate_results *results;
 };
 
-/* The play as the oracles see it, who know everything: each of their periods is like the last
- * quarter of the run. */
+/* The play as the oracles see it, which have full knowledge of the run: each of their periods is
+ * like the last quarter of the run. */
 static struct lull_play known_play(const struct simulate_run *run)
 {
     const uint32_t periods = run->arguments->periods;

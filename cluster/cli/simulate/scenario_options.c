@@ -189,7 +189,7 @@ const struct lull_option lull_scenario_rows[] = {
                  "Models are those of lull emulate, P100-PCIE-16GB and K80-12GB; NODES replaces "
                  "--nodes or --pools. Jobs that name a workload (a Chakra execution trace, as JSON "
                  "or messages, or a SimAI text; plain or gzip) get modes of its task graph, "
-                 "scheduled at every clock, on the first type and as many GPUs as they ask for; "
+                 "scheduled at every clock, on the first type and as many GPUs as they request; "
                  "they compute with the kernels of their class (default: compute)."),
     FILE_ROW("points", model.points,
              "Operating points of jobs by their job_type, and of the single type of GPU: the table "

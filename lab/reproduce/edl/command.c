@@ -237,7 +237,7 @@ static const struct lull_option rows[] = {
                "GPUs of the cluster; 0: there is no limit.", .most = LULL_GPU_POOL_MAX,
                .default_value = "2048",
                .more = "Where all nodes are on, a task waits for the GPU that is free first and "
-                       "runs as fast as its deadline asks for."),
+                       "runs as fast as its deadline requires."),
     LULL_VALUE("gpus-per-node", "N", WHOLE, struct edl_options, config.gpus_per_node,
                "GPUs of a node.", .least = 1, .most = 1024, .default_value = "1"),
     LULL_FLAG("online", struct edl_options, is_online,

@@ -76,7 +76,7 @@ static const struct lull_option rows[] = {
           .otherwise = "1f1b", .excludes = "graph",
           .more = "best is one of 1f1b, gpipe, zb-h1 (where both parts of a backward are in the "
                   "profile) and 1f1b with more forwards of warm-up (envpipe:R0,R1,...), at the "
-                  "time asked for and within --memory. All take the same time; with --slowdown it "
+                  "requested time and within --memory. All take the same time; with --slowdown it "
                   "counts from 1f1b at the highest clocks."),
     VALUE("memory", "N[,N...]", TEXT, memory,
           "How many micro-batches a stage has room for, each from its forward to its backward: one "
@@ -144,11 +144,11 @@ static const struct lull_option rows[] = {
           .more = "An operation that begins before that runs at the slower of both clocks, and the "
                   "plan keeps its time all the same."),
     VALUE("feed-forward", "MS", NUMBER, early_ms,
-          "Ask for each raising UP of --switch-ms ahead, as lull run does, so that the higher "
+          "Request each raising UP of --switch-ms ahead, as lull run does, so that the higher "
           "clock holds this long before it is needed.",
           .most = MAX_MS,
           .more =
-              "A lowering is asked for when the operation before ends, and holds DOWN later. So "
+              "A lowering is requested when the operation before ends, and holds DOWN later. So "
               "no operation begins below its clock and switching takes no time. It takes "
               "energy, which counts in the plan's; a lowering that would have to be taken back "
               "first is left out."),
@@ -156,7 +156,7 @@ static const struct lull_option rows[] = {
           "How long each change of a clock keeps the driver of its node busy, which serves one "
           "after the other.",
           .most = MAX_MS, .default_value = "0", .needs = "feed-forward",
-          .more = "The plan asks for no more than can be served in time. 0: all at once."),
+          .more = "The plan requests no more than can be served in time. 0: all at once."),
     VALUE("nodes", "N", WHOLE, nodes,
           "How many nodes the devices are on, as many on each, in the order of the job's ranks.",
           .least = 1, .most = LULL_PIPELINE_MAX_DRIVERS, .default_value = "1",
@@ -270,7 +270,7 @@ static int plan_command_check(void *options, const struct lull_operands *operand
         return rc;
     if (arguments->early_ms >= 0.0 && arguments->up_ms < arguments->early_ms)
         return lull_error_set(err, -EINVAL,
-                              "--feed-forward: a clock cannot hold earlier than it is asked for; "
+                              "--feed-forward: a clock cannot hold earlier than it is requested; "
                               "give --switch-ms DOWN,UP with UP at least as long");
     if (!is_single &&
         (arguments->svg != NULL || arguments->output != NULL || arguments->perseus != NULL))

@@ -131,7 +131,7 @@ EXPORT(cuInit, unsigned flags)
 
 EXPORT(cuGetErrorString, int code, const char **text)
 {
-    *text = code == OUT_OF_MEMORY ? "out of memory" : "the mock was told to fail";
+    *text = code == OUT_OF_MEMORY ? "out of memory" : "the mock is set to fail";
     return OK;
 }
 

@@ -202,7 +202,7 @@ int nvrtcGetProgramLogSize(struct program *program, size_t *size)
 
 int nvrtcGetProgramLog(struct program *program, char *log)
 {
-    memcpy(log, program->log, strlen(program->log) + 1); /* the size that was told before */
+    memcpy(log, program->log, strlen(program->log) + 1); /* the size that was reported before */
     return OK;
 }
 
@@ -215,7 +215,7 @@ int nvrtcGetCUBINSize(struct program *program, size_t *size)
 int nvrtcGetCUBIN(struct program *program, char *bytes)
 {
     memcpy(bytes, program->library,
-           strlen(program->library) + 1); /* the size that was told before */
+           strlen(program->library) + 1); /* the size that was reported before */
     return OK;
 }
 
