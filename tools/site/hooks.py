@@ -86,3 +86,11 @@ def on_page_markdown(markdown, page, **_):
         return markdown
     parts[::2] = [LINK.sub(lambda match: rewrite(match, source), part) for part in parts[::2]]
     return "".join(parts)
+
+
+def on_post_page(output, **_):
+    """Adds what the theme lacks for screen readers and keyboards: a name of the search, and focus for code that scrolls. Roles of
+    Sphinx in docstrings are markup of another tool."""
+    output = output.replace('data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"')
+    output = re.sub(r":(?:func|mod|class|meth|attr):(?=<code>)", "", output)
+    return re.sub(r"(<pre[^>]*>(?:<span></span>)?<code)(?=[ >])", r'\1 tabindex="0"', output)
