@@ -19,8 +19,8 @@ import axe  # noqa: E402
 
 DARK, LIGHT = "--blink-settings=preferredColorScheme=0", "--blink-settings=preferredColorScheme=1"
 LOOKS = [(theme, f"--window-size={size}") for theme in (LIGHT, DARK) for size in ("1280,900", "500,900")]
-# A page of each kind: with pictures and tables, of a command, of the C API, of the Python API, of fields.
-PAGES = ["user/report.html", "reference/commands/lull-run.1.html", "reference/c-api.html", "reference/python-api.html", "reference/json.html"]
+# A page of each kind: the first, with pictures, with wide tables, of a command, of the C API, of the Python API, of fields.
+PAGES = ["index.html", "user/report.html", "reference/metrics.html", "reference/commands/lull-run.1.html", "reference/c-api.html", "reference/python-api.html", "reference/json.html"]
 
 
 class Site(unittest.TestCase):

@@ -79,18 +79,47 @@ def rewrite(match, page):
     return f"{text} (`{place}` in the source)"
 
 
+def link_manuals(text, page):
+    """Names of manual pages become links, unless they are in a link or in code."""
+    def link(match):
+        path = f"reference/commands/{match[1]}.{match[2]}.md"
+        return f"[{match[0]}]({os.path.relpath(path, os.path.dirname(page) or '.')})" if path in generated else match[0]
+    return re.sub(r"(?<![\w`\[/.-])((?:lib)?lull[\w.-]*)\((\d)\)(?![\]`])", link, text)
+
+
+def indent_lists(markdown):
+    """Continuations of list items, with the 4 columns per level that Python-Markdown requires. GitHub requires those of the marker."""
+    lines, levels, is_fenced = [], [], False
+    for line in markdown.split("\n"):
+        indent = len(line) - len(line.lstrip(" "))
+        while levels and line.strip() and not is_fenced and indent < levels[-1]:
+            levels.pop()
+        begin = levels[-1] if levels else 0
+        rest = line[min(begin, indent):]
+        lines.append("    " * len(levels) + rest if rest else "")
+        if rest.lstrip(" ").startswith("```"):
+            is_fenced = not is_fenced
+        marker = re.match(r" {0,3}(?:[-*+]|\d+\.) {1,3}(?=\S)", rest)
+        if marker and not is_fenced:
+            levels.append(begin + len(marker[0]))
+    return "\n".join(lines)
+
+
 def on_page_markdown(markdown, page, **_):
-    parts = re.split(r"(^ *```.*?^ *```$)", markdown, flags=re.S | re.M)
     source = page.file.src_uri
+    if source == "index.md":
+        page.meta["hide"] = ["navigation"]
     if source in generated:
         return markdown
-    parts[::2] = [LINK.sub(lambda match: rewrite(match, source), part) for part in parts[::2]]
+    parts = re.split(r"(^ *```.*?^ *```$)", indent_lists(markdown), flags=re.S | re.M)
+    parts[::2] = [link_manuals(LINK.sub(lambda match: rewrite(match, source), part), source) for part in parts[::2]]
     return "".join(parts)
 
 
 def on_post_page(output, **_):
-    """Adds what the theme lacks for screen readers and keyboards: a name of the search, and focus for code that scrolls. Roles of
+    """Adds what the theme lacks for screen readers and keyboards: a name of the search, and focus for code and tables that scroll. Roles of
     Sphinx in docstrings are markup of another tool."""
     output = output.replace('data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"')
     output = re.sub(r":(?:func|mod|class|meth|attr):(?=<code>)", "", output)
+    output = output.replace("<table>", '<table tabindex="0">')
     return re.sub(r"(<pre[^>]*>(?:<span></span>)?<code)(?=[ >])", r'\1 tabindex="0"', output)
