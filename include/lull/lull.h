@@ -9,7 +9,7 @@
  * prints, aborts, raises a signal or changes errno.
  *
  * Threads: every function may be called from any thread. Not async-signal-safe.
- * fork(): the child is a process of its own from its first call on; the parent is not disturbed.
+ * fork(): the child counts as a separate process from its first call on; the parent is unaffected.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -24,7 +24,7 @@ extern "C" {
 
 #define LULL_API __attribute__((visibility("default")))
 
-/* ---- sections: what this thread is doing ---- */
+/* ---- sections ---- */
 
 /*
  * Marks that the calling thread enters, or leaves, the section of this name. The names
@@ -43,7 +43,7 @@ LULL_API void lull_section_begin(const char *name);
 LULL_API void lull_section_end(const char *name);
 
 /*
- * The same by number, which spares looking the name up. The number is valid in this process and
+ * The same by number, without a lookup of the name. The number is valid in this process and
  * its children until exit; registering a name again gives the same number. Never fails: a NULL
  * name or one too many share the last number. Any other number is ignored by enter and leave.
  */
@@ -56,7 +56,7 @@ LULL_API void lull_section_leave(uint32_t section);
 /* Marks the boundary between two iterations of training; call it once per iteration and rank. */
 LULL_API void lull_step(void);
 
-/* ---- energy windows: how much time and energy did this take? ---- */
+/* ---- energy windows ---- */
 
 enum {
     LULL_WINDOW_JOULES_VALID = 1, /* lull_window.joules and uncertainty_j may be used */
