@@ -64,7 +64,7 @@ def on_files(files, config):
 def rewrite(match, page):
     """A link to a manual page leads to its page; one to a file outside docs/ becomes text, since the site has no such file."""
     text, target = match.groups()
-    path, _, anchor = target.partition("#")
+    path = target.partition("#")[0]
     if re.match(r"[a-z]+:", target) or not path:
         return match[0]
     place = os.path.normpath(os.path.join("docs", os.path.dirname(page), path))
