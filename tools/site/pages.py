@@ -12,7 +12,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 HEADER = os.path.join(SOURCE, "include/lull/lull.h")
 PROGRAMS = ("src/cli/lull", "src/daemon/lulld", "lab/reproduce/lull-reproduce", "lab/lull-model", "lab/lull-sweep",
             "cluster/slurm/lull-schedule", "cluster/lull-budget", "cluster/lull-model-job", "cluster/lull-simulate-cluster")
-SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
+SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!-])")
 
 
 def load(path):
