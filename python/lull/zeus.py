@@ -327,7 +327,8 @@ class GlobalPowerLimitOptimizer(Callback):
     nothing after SIGKILL). Steps of a limit that an epoch's end interrupts go on in the next epoch. In a distributed job
     each rank measures its own GPU; energies are added up over ranks, and the longest time counts.
 
-    `lull run --power-limit auto` needs no change of the program, and measures at settled temperatures.
+    Under `lull run` it pauses that run, which leases the same GPUs, until the end of the process. `lull run --power-limit auto`
+    needs no change of the program, and measures at settled temperatures.
     """
 
     def __init__(self, monitor: ZeusMonitor, optimum_selector: Optional[OptimumSelector] = None, wait_steps: int = 1,

@@ -357,6 +357,23 @@ class Limits(unittest.TestCase):
         program.stdout.close()
         self.assertIsNotNone(host.wait_for(lambda: self.limit_w() == 400, 5))
 
+    def test_a_run_of_lull_pauses_for_it(self):
+        """`lull run` owns the driver from its start, and does again once the optimizer has ended."""
+        code = ("import lull, os, subprocess\nfrom lull.zeus import ZeusMonitor, GlobalPowerLimitOptimizer\n"
+                "def another():\n"
+                "    return subprocess.run(['lull', 'limit', 'hold', '--no-daemon'], stdin=subprocess.DEVNULL, env=alone,\n"
+                "                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode\n"
+                "alone = {name: value for name, value in os.environ.items() if name != 'LULL_JOB'}\n"
+                "before = another()\n"
+                "o = GlobalPowerLimitOptimizer(ZeusMonitor([1]), wait_steps=0, warmup_steps=50, pl_step=300)\n"
+                "o._set(150); print(before, lull.devices()[1].power_limit_w)")
+        report = os.path.join(self.directory.name, "report")
+        run = subprocess.run(["lull", "run", "-q", "--no-daemon", "--report", report, "--", sys.executable, "-c", code],
+                             capture_output=True, text=True, check=False)
+        self.assertEqual((run.returncode, run.stdout), (0, "1 150.0\n"), run)
+        self.assertIn("by the job to set power limits itself", run.stderr)
+        self.assertEqual(self.limit_w(), 400)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/own_run.h"
 #include "cli/shared/command.h"
 #include "cli/shared/answers.h"
 #include "governor/control/actuator.h"
@@ -36,6 +37,7 @@ struct limit_holder {
     uint32_t count;
     uint32_t gpus[LULL_DEVICE_MAX_GPUS];
     uint32_t slots[LULL_DEVICE_MAX_GPUS];
+    struct lull_own_run run;
 };
 
 /* ---- opening ----------------------------------------------------------------------------- */
@@ -98,6 +100,7 @@ static int limit_hold_open(struct limit_holder *holder,
         result = limit_hold_choose(holder, arguments->gpus, err);
     if (result < 0)
         return result;
+    lull_own_run_pause(&holder->run);
     if (arguments->no_daemon)
         result = lull_actuator_open_local(holder->devices, arguments->runtime_dir,
                                           &holder->actuator, err);
@@ -215,6 +218,7 @@ static int limit_hold_run(void *options, const struct lull_operands *operands)
                                                            .context = &holder},
                                     limit_hold_greeting(&holder), &err);
     closed = lull_actuator_close(holder.actuator);
+    lull_own_run_resume(&holder.run);
     if (holder.devices != NULL && closed == 0)
         lull_devices_close(holder.devices);
     return result < 0 ? lull_cli_fail("limit hold", &err) : LULL_EXIT_OK;
@@ -236,7 +240,8 @@ const struct lull_program_command lull_limit_hold_command = {
         "Sets the power limit (W) that each line of standard input contains on the GPUs, never "
         "above the one set before, and answers with the limits read back, as one line of "
         "JSON. 0 restores the previous limits, and so does the end of input or of this "
-        "command for any reason. The Python package uses it.",
+        "command for any reason. Under `lull run` it pauses that run, which leases the same GPUs; "
+        "the run continues at the end of this command. The Python package uses it.",
     .tables = {{rows, 0}},
     .size = sizeof(struct limit_hold_arguments),
     .run = limit_hold_run,

@@ -184,8 +184,9 @@ static void run_watch_apply_pause(struct lull_run_pass *pass)
     if (asked == LULL_LIVE_PAUSE) {
         if (lull_run_leases_pause(leases, pass->control) < 0)
             pass->run->is_driver_stuck = true;
-        lull_run_note(pass->run, "paused by lull top: the job continues with its GPUs at the "
-                                 "reference, not leased, until it is resumed");
+        lull_run_note(pass->run,
+                      "paused by lull top, or by the job to set power limits itself: it continues "
+                      "with its GPUs at the reference, not leased, until it is resumed");
     } else {
         lull_run_leases_resume(leases, lull_now_ns());
     }
