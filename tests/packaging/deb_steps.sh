@@ -33,52 +33,7 @@ done
 lull-schedule --version >/dev/null
 python3 -c 'import lull; lull.step(); print(lull.simulate(preset="resnet50-ddp", ranks=2, periods=20))' >"$out/python.log"
 
-# A job under lulld, and one that holds a GPU at a low clock, go on through an upgrade and the restart that follows it where
-# systemd is.
-cat >/mnt/upgrade.sh <<'END'
-set -eu
-out=/mnt/out
-
-# Prints what COMMAND prints once TEXT is in COUNT of its lines, or after a minute.
-await() {
-    seconds=0
-    until [ "$($1 | grep -c "$2")" -ge "$3" ] || [ $seconds -eq 60 ]; do
-        sleep 1
-        seconds=$((seconds + 1))
-    done
-    $1
-}
-
-lulld 2>"$out/lulld-first.log" &
-daemon=$!
-until [ -S /run/lull/lulld.sock ]; do sleep 0.1; done
-lull run --report "$out/upgraded" -- lull play --preset resnet50-ddp --ranks 2 --iterations 300 >"$out/job.log" 2>&1 &
-job=$!
-lull job hold --gpus 3 --sm-clock 900 held >"$out/hold.log" 2>&1 &
-hold=$!
-await "lull status --json" '"applied_sm_mhz": 900' 1 >"$out/low.json"
-dpkg -i /mnt/newer/*.deb >"$out/upgrade.log" 2>&1
-kill -0 $job
-lull status --json >"$out/upgraded.json"
-kill $daemon
-wait $daemon
-lulld 2>"$out/lulld-newer.log" &
-daemon=$!
-status=0
-wait $job || status=$?
-echo $status >"$out/job.status"
-kill $hold
-wait $hold || :
-lull status --json >"$out/after.json"
-# Under load a GPU whose clock was left low shows it.
-lull play --preset resnet50-ddp --ranks 4 --iterations 900 >/dev/null &
-await "lull gpus --json" '"sm_clock_mhz": 1410,' 4 >"$out/loaded.json"
-kill $!
-wait $! || :
-kill $daemon
-wait $daemon
-END
-lull emulate --seed 0 $node -- sh /mnt/upgrade.sh
+lull emulate --seed 0 $node -- sh /mnt/upgrade_steps.sh "$out" lulld 'dpkg -i /mnt/newer/*.deb'
 
 mkdir -p /etc/lull /var/lib/lull /var/lib/lull-budget /var/lib/lull-schedule
 echo 'price-per-kwh = 0.30 EUR' >/etc/lull/lull.conf

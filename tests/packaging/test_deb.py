@@ -14,10 +14,11 @@ import tempfile
 import unittest
 
 from release_tools import count, end
+from upgrade_checks import UpgradeChecks
 
 FRESH_MACHINE, FOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
 del sys.argv[1:]
-STEPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deb_steps.sh")
+STEPS = ("deb_steps.sh", "upgrade_steps.sh")
 NO_MACHINE = 77 # of tools/fresh-machine and of deb_steps.sh: no root could be made, or no mirror answers
 PACKAGES = {"lull", "lulld", "liblull0", "liblull-dev", "lull-slurm", "lull-cluster", "lull-lab", "python3-lull"}
 PROGRAM = """
@@ -47,18 +48,19 @@ def make_newer(path, folder):
         subprocess.run(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", place + "/tree", folder], check=True, stdout=subprocess.DEVNULL)
 
 
-class Steps(unittest.TestCase):
+class Steps(UpgradeChecks, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         place = tempfile.TemporaryDirectory(prefix="lull-deb-")
         cls.addClassCleanup(place.cleanup)
-        cls.place = place.name
+        cls.out = os.path.join(place.name, "out")
         for name in ("first", "newer", "out"):
             os.mkdir(os.path.join(place.name, name))
         for path in release_packages():
             shutil.copy(path, place.name + "/first")
             make_newer(path, place.name + "/newer")
-        shutil.copy(STEPS, place.name)
+        for name in STEPS:
+            shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), place.name)
         done = subprocess.run([FRESH_MACHINE, "--add", place.name, "sh /mnt/deb_steps.sh"], stdout=subprocess.PIPE, text=True, check=False,
                               env={name: value for name, value in os.environ.items() if name != "LULL_TEST_COUNTS"})
         if done.returncode == NO_MACHINE:
@@ -69,32 +71,9 @@ class Steps(unittest.TestCase):
         print(f"installed after {seconds['installed'] - seconds['begin']:.1f} s, "
               f"first verdict after {seconds['verdict'] - seconds['begin']:.1f} s", file=sys.stderr)
 
-    @classmethod
-    def read(cls, name):
-        with open(os.path.join(cls.place, "out", name), encoding="utf-8") as file:
-            return file.read()
-
-    def status(self, name):
-        return {gpu["index"]: gpu for gpu in json.loads(self.read(name))["gpus"]}
-
     def test_first_report(self):
         report = json.loads(self.read("report/report.json"))
         self.assertEqual((report["status"], len(report["gpus"])), (0, 2))
-
-    def test_the_job_does_not_notice_an_upgrade(self):
-        self.assertEqual(self.read("job.status").strip(), "0", self.read("job.log"))
-        self.assertEqual(json.loads(self.read("upgraded/report.json"))["status"], 0)
-        self.assertRegex(self.read("job.log"), r"\n +0 +300 ")
-        self.assertNotIn("dpkg: error", self.read("upgrade.log"))
-
-    def test_no_clock_is_left_low(self):
-        self.assertEqual(self.status("low.json")[3]["applied_sm_mhz"], 900, self.read("hold.log"))
-        # An upgrade alone ends no lease.
-        self.assertEqual(self.status("upgraded.json")[3]["applied_sm_mhz"], 900)
-        for gpu in self.status("after.json").values():
-            self.assertIn(gpu["applied_sm_mhz"], (None, 1410), gpu)
-        for gpu in self.status("loaded.json").values():
-            self.assertEqual(gpu["sm_clock_mhz"], gpu["sm_clock_max_mhz"], gpu)
 
     def test_removal_and_purge(self):
         self.assertEqual(self.read("before"), "")
