@@ -85,6 +85,9 @@ class Wheel(Environment):
         for words in (("sweep",), ("model",), ("simulate", "cluster"), ("budget",)):
             self.assertIn("Usage: lull " + " ".join(words), self.use("lull", *words, "--help"))
         self.assertIn("lulld ", self.use(os.path.join(self.venv, "sbin/lulld"), "--version"))
+        self.assertTrue(os.path.exists(os.path.join(self.venv, "share/man/man1/lull-run.1")))
+        findings = json.loads(self.use("lull", "emulate", "2xA100-SXM4-40GB", "--", "lull", "doctor", "--json"))["findings"]
+        self.assertIn("install-daemon", next(finding["fix"] for finding in findings if finding["check"] == "lulld"))
 
     def test_4_nothing_stays_behind(self):
         self.pip("uninstall", "-q", "-y", "lull")
@@ -103,6 +106,7 @@ class Upgrade(UpgradeChecks, Environment):
             os.mkdir(folder)
         cls.newer = make_newer(cls.place)
         cls.install = ("lull", "install-daemon", "--root", root, "--yes")
+        os.chmod(cls.venv, 0o777)  # as in a user's environment: root executes copies only
         cls.use(*cls.install)
         cls.lulld = os.path.join(root, "opt/lulld/sbin/lulld")
         first = os.stat(cls.lulld).st_ino
