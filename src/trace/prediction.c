@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/analyze/prediction.h"
+#include "trace/prediction.h"
 
 #include <assert.h>
 #include <math.h>
@@ -294,6 +294,38 @@ static void prediction_find_frontier(double tolerance_ratio, const struct lull_t
             &all, b < LULL_PREDICTION_TOLERANCE ? lull_job_frontier_budgets[b] : tolerance_ratio);
         prediction->budgets[b].cautious_j *= proven_share(trace, analysis);
     }
+}
+
+/* ---- a job ---- */
+
+void lull_prediction_add(const struct lull_prediction_budget *rank,
+                         struct lull_prediction_budget *job)
+{
+    job->tolerance_ratio = rank->tolerance_ratio;
+    job->steady_j += rank->steady_j;
+    job->both_j += rank->both_j;
+    job->likely_j += rank->likely_j;
+    job->max_j += rank->max_j;
+    job->cautious_j += rank->cautious_j;
+    job->slowdown_ratio = fmax(job->slowdown_ratio, rank->slowdown_ratio);
+    if (job->steady_mhz <= 0.0 || rank->steady_mhz < job->steady_mhz)
+        job->steady_mhz = rank->steady_mhz;
+}
+
+struct lull_prediction_range lull_prediction_range_of(const struct lull_prediction_budget *budget,
+                                                      double energy_j)
+{
+    const double least = (1.0 - LULL_PREDICTION_WATCH_SHARE) * (1.0 - LULL_PREDICTION_POWER_RATIO);
+    const double likely = 1.0 - LULL_PREDICTION_WATCH_SHARE / 2.0;
+    const double most = 1.0 + LULL_PREDICTION_POWER_RATIO;
+
+    if (!(energy_j > 0.0))
+        return (struct lull_prediction_range){0};
+    return (struct lull_prediction_range){
+        .low_ratio = least * budget->cautious_j / energy_j,
+        .likely_ratio = likely * budget->likely_j / energy_j,
+        .high_ratio = most * budget->max_j / energy_j,
+    };
 }
 
 /* ---- switching ---- */

@@ -8,8 +8,8 @@
  * fills the link; switches themselves cost no energy. Threads: any.
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CLI_ANALYZE_PREDICTION_H
-#define LULL_CLI_ANALYZE_PREDICTION_H
+#ifndef LULL_TRACE_PREDICTION_H
+#define LULL_TRACE_PREDICTION_H
 
 #include <stdbool.h>
 
@@ -108,6 +108,23 @@ struct lull_prediction_clocks {
     uint32_t count;
     struct lull_prediction_clock clocks[LULL_DEVICE_CURVE_CLOCKS]; /* the highest first */
 };
+
+/* A run's saving once its search has settled, as shares of a job's energy: from what a steady clock
+ * saves that leaves room for its proof, less the watch, to what two clocks by turns save that cost
+ * all of the tolerance, and all gaps that foresight could lower. */
+struct lull_prediction_range {
+    double low_ratio;
+    double likely_ratio;
+    double high_ratio;
+};
+
+/* Adds the savings of one rank to those of a job: the slowest rank's slowdown, the lowest clock. */
+void lull_prediction_add(const struct lull_prediction_budget *rank,
+                         struct lull_prediction_budget *job);
+
+/* energy_j: of the job at its highest clocks; the ratios are 0 unless it is > 0. */
+struct lull_prediction_range lull_prediction_range_of(const struct lull_prediction_budget *budget,
+                                                      double energy_j);
 
 /* Returns the power at which the model's default limit holds its board, W. */
 double lull_predict_limit_w(const struct lull_device_curve *model);

@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/shared/command.h"
 #include "cli/trace_notes.h"
-#include "cli/analyze/prediction.h"
+#include "trace/prediction.h"
 #include "base/array.h"
 #include "base/progress.h"
 #include "trace/trace.h"

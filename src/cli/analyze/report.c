@@ -43,24 +43,6 @@ struct total {
                                                                      * clock: the lowest */
 };
 
-static void add_budgets(struct total *total, const struct lull_prediction *prediction)
-{
-    for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++) {
-        const struct lull_prediction_budget *const one = &prediction->budgets[b];
-        struct lull_prediction_budget *const sum = &total->budgets[b];
-
-        sum->tolerance_ratio = one->tolerance_ratio;
-        sum->steady_j += one->steady_j;
-        sum->both_j += one->both_j;
-        sum->likely_j += one->likely_j;
-        sum->max_j += one->max_j;
-        sum->cautious_j += one->cautious_j;
-        sum->slowdown_ratio = fmax(sum->slowdown_ratio, one->slowdown_ratio);
-        if (sum->steady_mhz <= 0.0 || one->steady_mhz < sum->steady_mhz)
-            sum->steady_mhz = one->steady_mhz;
-    }
-}
-
 static void add_rank(struct total *total, const struct lull_analyzed_rank *rank)
 {
     const struct lull_prediction *const prediction = &rank->prediction;
@@ -70,7 +52,8 @@ static void add_rank(struct total *total, const struct lull_analyzed_rank *rank)
     total->energy_j += prediction->energy_j;
     total->span_ms += lull_ms_from_ns(exposure->span_ns);
     total->compute_ms += lull_ms_from_ns(exposure->compute_ns);
-    add_budgets(total, prediction);
+    for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++)
+        lull_prediction_add(&prediction->budgets[b], &total->budgets[b]);
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++) {
         total->switchable[i].sections += prediction->switchable[i].sections;
         total->switchable[i].gap_ms += prediction->switchable[i].gap_ms;
@@ -99,20 +82,16 @@ static double analyze_report_ratio(double part, double whole)
     return whole > 0.0 ? part / whole : 0.0;
 }
 
-/* From what a steady clock saves that leaves room for its proof, less the watch, to what two clocks
- * by turns save that cost all of the tolerance, and all gaps that foresight could lower. */
 static struct lull_job_frontier_point analyze_report_point_of(const struct total *total, int budget)
 {
-    const struct lull_prediction_budget *const one = &total->budgets[budget];
-    const double least = (1.0 - LULL_PREDICTION_WATCH_SHARE) * (1.0 - LULL_PREDICTION_POWER_RATIO);
-    const double likely = 1.0 - LULL_PREDICTION_WATCH_SHARE / 2.0;
+    const struct lull_prediction_range range =
+        lull_prediction_range_of(&total->budgets[budget], total->energy_j);
 
     return (struct lull_job_frontier_point){
-        .slowdown_ratio = one->tolerance_ratio,
-        .saving_ratio = analyze_report_ratio(likely * one->likely_j, total->energy_j),
-        .low_ratio = analyze_report_ratio(least * one->cautious_j, total->energy_j),
-        .high_ratio =
-            analyze_report_ratio((1.0 + LULL_PREDICTION_POWER_RATIO) * one->max_j, total->energy_j),
+        .slowdown_ratio = total->budgets[budget].tolerance_ratio,
+        .saving_ratio = range.likely_ratio,
+        .low_ratio = range.low_ratio,
+        .high_ratio = range.high_ratio,
     };
 }
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/analyze/prediction.h"
+#include "trace/prediction.h"
 #include "trace/analysis.h"
 
 /* Holds what the analysis found out about one rank, or GPU, of a trace. */

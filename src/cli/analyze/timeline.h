@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "cli/analyze/prediction.h"
+#include "trace/prediction.h"
 #include "simulator/timeline/levers.h"
 #include "simulator/timeline/what_if.h"
 

@@ -64,6 +64,7 @@ int lull_control_create(const struct lull_control_setup *setup, struct lull_cont
     control->deciding = control;
     control->observe_only = setup->config->observe_only;
     control->exposure = setup->exposure;
+    control->learns_gaps = setup->learns_gaps;
     control->gpu_count = lull_min_u32(setup->gpu_count, LULL_CONTROLLER_MAX_GPUS);
     pthread_mutex_init(&control->lock, NULL);
     for (uint32_t i = 0; i < control->gpu_count; i++) {

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "core/section/communicator.h"
 #include "core/section/controller/controller.h"
+#include "core/section/gaps/gap_map.h"
 #include "core/section/placement.h"
 #include "device/device.h"
 #include "governor/energy/accounting.h"
@@ -78,6 +79,7 @@ struct lull_control_setup {
     const struct lull_controller_config *config;
     bool exposure;        /* compute kernels may be recorded in short windows, to find exposed
                              communication */
+    bool learns_gaps;     /* a run that only observes records until it knows the gaps */
     const uint32_t *gpus; /* indices of devices that the job may use, in the job's order */
     uint32_t gpu_count;
 };
@@ -170,7 +172,8 @@ void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool
 
 uint32_t lull_control_gpu_count(const struct lull_control *control);
 
-/* While the loop runs, read the results of the next six functions only between lock and unlock. */
+/* While the loop runs, read the results of the next seven functions only between lock and unlock.
+ */
 void lull_control_lock(struct lull_control *control);
 void lull_control_unlock(struct lull_control *control);
 const struct lull_controller *lull_control_controller(const struct lull_control *control);
@@ -179,6 +182,9 @@ const struct lull_run_log *lull_control_log(const struct lull_control *control, 
 const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu);
 struct lull_control_view lull_control_view(const struct lull_control *control, uint32_t gpu,
                                            int64_t now_ns);
+/* Returns the gaps between the kernels of a GPU's rank; NULL: it does not communicate on the GPU.
+ */
+const struct lull_gap_map *lull_control_gaps(const struct lull_control *control, uint32_t gpu);
 /* The controller to be changed: by the main thread alone, and only while locked. */
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_event_segment *lull_control_job(const struct lull_control *control);

@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/section/gaps/gap_map.h"
 #include "core/section/placement.h"
 #include "governor/control/control.h"
 #include "governor/control/power_round.h"
@@ -95,7 +94,8 @@ struct lull_control {
     pthread_t thread;
     bool running;
     bool observe_only;
-    bool exposure; /* compute kernels may be recorded */
+    bool exposure;    /* compute kernels may be recorded */
+    bool learns_gaps; /* although it only observes */
     bool wants_limits;
     bool has_phase; /* lull_control_set_phase has set phase */
     enum lull_controller_phase phase;

@@ -125,6 +125,11 @@ static void take_host_event(struct lull_control *control, uint32_t index,
 
 /* ---- communication on the GPU ------------------------------------------------------------ */
 
+const struct lull_gap_map *lull_control_gaps(const struct lull_control *control, uint32_t gpu)
+{
+    return control->gpus[gpu].gaps;
+}
+
 void lull_control_forget_device(struct lull_governed_gpu *gpu)
 {
     lull_gap_map_destroy(gpu->gaps);
@@ -133,15 +138,26 @@ void lull_control_forget_device(struct lull_governed_gpu *gpu)
     gpu->enqueueing = NULL;
 }
 
+/* Returns whether gaps are searched for that only the report needs. */
+static bool is_learning_gaps(const struct lull_control *control,
+                             const struct lull_governed_gpu *gpu)
+{
+    const enum lull_gap_map_phase phase = lull_gap_map_phase(gpu->gaps);
+
+    return control->learns_gaps &&
+           (phase == LULL_GAP_MAP_SEARCHING || phase == LULL_GAP_MAP_RECORDING);
+}
+
 /* Requests from the probes only what is needed from now on, because recording costs time. */
 static void section_decider_configure_probes(struct lull_control *control,
                                              const struct lull_governed_gpu *gpu)
 {
+    const bool is_needed = !control->observe_only || is_learning_gaps(control, gpu);
     uint32_t wanted = 0;
 
-    if (!control->observe_only)
+    if (is_needed)
         wanted |= LULL_ASK_TIMES;
-    if (!control->observe_only && lull_gap_map_wants_compute(gpu->gaps))
+    if (is_needed && lull_gap_map_wants_compute(gpu->gaps))
         wanted |= LULL_ASK_COMPUTE;
     if (lull_event_segment_asked(control->job, (uint32_t)gpu->state.process) != wanted)
         lull_event_segment_ask(control->job, (uint32_t)gpu->state.process, wanted);
@@ -167,6 +183,11 @@ static void emit_gaps(struct lull_control *control, uint32_t index, int64_t now_
 
     if (gpu->gaps == NULL)
         return;
+    if (control->observe_only) {
+        while (lull_gap_map_poll(gpu->gaps, now_ns, &call))
+            continue;
+        return;
+    }
     if (lull_gap_map_fold(gpu->gaps) > 0)
         lull_controller_take_fold(control->controller, index, lull_gap_map_fold(gpu->gaps));
     while (lull_gap_map_poll(gpu->gaps, now_ns, &call)) {
@@ -198,7 +219,8 @@ static void section_decider_take_kernel(struct lull_control *control, uint32_t i
 {
     const struct lull_call call = call_of(event);
 
-    lull_controller_take_collective(control->controller, index, &call);
+    if (!control->observe_only)
+        lull_controller_take_collective(control->controller, index, &call);
     lull_gap_map_take_communication(control->gpus[index].gaps, &call);
 }
 

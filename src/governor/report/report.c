@@ -98,6 +98,7 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_json(root, "power_limit", lull_limits_report_json(report));
     lull_field_json(root, "energy", lull_energy_report_json(&report->energy));
     lull_field_json(root, "cost", lull_cost_report_json(report));
+    lull_field_json(root, "missing_right", lull_prospect_report_json(report));
     lull_field_json(root, "swing", lull_swing_report_json(report));
     lull_field_json(root, "timeline", lull_timeline_report_json(report));
     lull_field_json(root, "notes", strings_json(report->notes));
@@ -220,6 +221,7 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     if (report->verbose)
         print_details(report, out);
     lull_verdict_report_print(report, out);
+    lull_prospect_report_print(report, out);
     if (report->folder != NULL)
         fprintf(out, "  Report: %s/report.html%s\n", report->folder,
                 report->verbose ? "" : " (--verbose prints details here)");

@@ -22,6 +22,7 @@
 #include "governor/report/energy_price.h"
 #include "governor/run/run_comparison.h"
 #include "governor/run/run_frontier.h"
+#include "governor/run/run_prospect.h"
 #include "governor/run/run_swing.h"
 
 /* The measured energy of the last pass of each side. */
@@ -51,6 +52,7 @@ struct lull_report {
     const struct lull_run_swing *swing;             /* NULL: nothing was managed */
     double swing_ratio;                             /* permitted increase of managed swings */
     const struct lull_run_frontier *frontier;       /* NULL: nothing was managed */
+    const struct lull_run_prospect *prospect;       /* NULL: no right is missing */
     struct lull_energy_price price;
     const char *folder; /* folder of the written report; NULL: it was not written */
     struct lull_energy_report energy;

@@ -138,6 +138,10 @@ void lull_limits_report_print(const struct lull_report *report, FILE *out);
 json_t *lull_energy_report_json(const struct lull_energy_report *report);
 void lull_energy_report_print(const struct lull_energy_report *report, FILE *out);
 
+/* Makes "missing_right": what the right that the run lacked would save; null if none is missing. */
+json_t *lull_prospect_report_json(const struct lull_report *report);
+void lull_prospect_report_print(const struct lull_report *report, FILE *out);
+
 /* Makes "swing": the fluctuation of the power of the job's GPUs; null if none was managed. */
 json_t *lull_swing_report_json(const struct lull_report *report);
 void lull_swing_report_print(const struct lull_report *report, FILE *out);

@@ -165,6 +165,8 @@ static void managed_run_write_report(struct lull_managed_run *run,
     struct lull_run_frontier frontier;
     const bool has_frontier =
         managed->control != NULL && lull_run_frontier_compute(managed->control, &frontier);
+    struct lull_run_prospect prospect;
+    const bool has_prospect = lull_run_prospect_compute(managed, &prospect);
     struct lull_report report = {
         .command = run->options->command,
         .status = status,
@@ -185,6 +187,7 @@ static void managed_run_write_report(struct lull_managed_run *run,
         .swing = has_swing ? &swing : NULL,
         .swing_ratio = run->options->control.swing_ratio,
         .frontier = has_frontier ? &frontier : NULL,
+        .prospect = has_prospect ? &prospect : NULL,
         .price = run->options->price,
         .folder = run->options->report,
         .energy = {.managed = managed->accounting,

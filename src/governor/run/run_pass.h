@@ -39,6 +39,7 @@ struct lull_managed_run {
     bool is_driver_stuck; /* a thread has not returned from it, so the devices must stay open */
     struct lull_job_signals signals;
     struct lull_run_leases leases;
+    struct lull_error denial; /* why there was no actuator at the last attempt; code 0: there was */
     struct lull_sampler *sampler; /* NULL: no GPU, or no thread */
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
@@ -82,6 +83,7 @@ struct lull_run_pass {
     int status;
     bool ended;
     bool observe_only;
+    bool is_denied;                            /* it only observes because a right is missing */
     bool has_energy[LULL_CONTROLLER_MAX_GPUS]; /* its energy was read since a rank uses it */
     uint64_t ticks;
     struct lull_run_trials trials; /* as far as who looks on has looked at them */

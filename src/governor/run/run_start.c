@@ -31,6 +31,7 @@ void lull_run_open_actuator(struct lull_managed_run *run)
         return;
     result = lull_run_leases_open(&run->leases, run->devices, options->runtime_dir,
                                   options->no_daemon, &err);
+    run->denial = err;
     if (result < 0) {
         snprintf(text, sizeof(text), "the command is observed, not managed: %s" DOCTOR, err.text);
         lull_run_note(run, text);
@@ -179,6 +180,7 @@ static int create_control(struct lull_run_pass *pass, const struct lull_controll
         .actuator = actuator,
         .config = config,
         .exposure = run->options->exposure,
+        .learns_gaps = pass->is_denied,
         .gpus = run->gpus,
         .gpu_count = run->gpu_count,
     };
@@ -222,6 +224,7 @@ void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
 
     config.observe_only = observe_only || run->leases.actuator == NULL;
     pass->observe_only = config.observe_only;
+    pass->is_denied = !observe_only && run->leases.actuator == NULL;
     if (run->gpu_count == 0)
         return;
     if (run->options->limits.is_wanted && !config.observe_only) {

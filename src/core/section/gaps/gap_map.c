@@ -508,6 +508,11 @@ const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map, 
     return map->gaps;
 }
 
+bool lull_gap_map_is_blind(const struct lull_gap_map *map)
+{
+    return map->is_blind;
+}
+
 uint32_t lull_gap_map_fold(const struct lull_gap_map *map)
 {
     if (map->phase != LULL_GAP_MAP_KNOWN)

@@ -102,6 +102,9 @@ enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
 const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map,
                                                 uint32_t *count_out);
 
+/* Returns whether computation is not reported, so that gaps may hide it. */
+bool lull_gap_map_is_blind(const struct lull_gap_map *map);
+
 /* Returns whether computation is to be reported now. */
 bool lull_gap_map_wants_compute(const struct lull_gap_map *map);
 
