@@ -33,6 +33,17 @@ static void write_machine(FILE *out, const json_t *report)
         lull_html_text(out, " (", name, ")");
 }
 
+static void write_missing_right(FILE *out, const json_t *right)
+{
+    const char *const sentence = lull_report_text(right, "sentence");
+    const char *const assumed = lull_report_text(right, "assumed");
+
+    if (sentence != NULL)
+        lull_html_text(out, "<p>", sentence, assumed != NULL ? ".\n" : "</p>\n");
+    if (sentence != NULL && assumed != NULL)
+        lull_html_text(out, "Assumed: ", assumed, "</p>\n");
+}
+
 static void page_write_head(FILE *out, const struct lull_report_document *document)
 {
     const json_t *const report = document->root;
@@ -46,6 +57,7 @@ static void page_write_head(FILE *out, const struct lull_report_document *docume
         lull_html_text(out, ", ", lull_amount_time(wall_s).text, "");
     lull_html_text(out, ", exit status of the job ",
                    lull_html_figure(lull_report_number(report, "status"), "").text, "</p>\n");
+    write_missing_right(out, lull_report_at(report, "missing_right"));
 }
 
 /* ---- the three lines at the end of a run ------------------------------------------------- */

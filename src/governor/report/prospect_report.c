@@ -2,7 +2,7 @@
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 
-enum { ASSUMED_BYTES = 512 };
+enum { ASSUMED_BYTES = 512, SENTENCE_BYTES = 384 };
 
 /* Writes the assumptions; trace/prediction.h has all of them. */
 static const char *prospect_report_write_assumed(const struct lull_run_prospect *prospect,
@@ -21,10 +21,32 @@ static const char *prospect_report_write_assumed(const struct lull_run_prospect 
     return text;
 }
 
+/* Writes what the right would save, or why that is not known. */
+static const char *prospect_report_write_sentence(const struct lull_run_prospect *prospect,
+                                                  char text[SENTENCE_BYTES])
+{
+    const double energy_j = prospect->energy_j;
+
+    if (prospect->reason != NULL)
+        snprintf(text, SENTENCE_BYTES, "with %s: saving not known: %s", prospect->right,
+                 prospect->reason);
+    else
+        snprintf(
+            text, SENTENCE_BYTES,
+            "with %s: an estimated %.3g to %.3g J (%.1f to %.1f %%) less per iteration, likely "
+            "%.3g J, for at most %.3g %% of time",
+            prospect->right, prospect->range.low_ratio * energy_j,
+            prospect->range.high_ratio * energy_j, 100.0 * prospect->range.low_ratio,
+            100.0 * prospect->range.high_ratio, prospect->range.likely_ratio * energy_j,
+            100.0 * prospect->tolerance_ratio);
+    return text;
+}
+
 json_t *lull_prospect_report_json(const struct lull_report *report)
 {
     const struct lull_run_prospect *const prospect = report->prospect;
     char assumed[ASSUMED_BYTES];
+    char sentence[SENTENCE_BYTES];
     json_t *object;
     bool is_known;
 
@@ -32,6 +54,7 @@ json_t *lull_prospect_report_json(const struct lull_report *report)
         return json_null();
     is_known = prospect->reason == NULL;
     object = json_object();
+    lull_field_text(object, "sentence", prospect_report_write_sentence(prospect, sentence));
     lull_field_text(object, "right", prospect->right);
     lull_field_text(object, "reason", prospect->reason);
     lull_field_number(object, "tolerance_ratio", prospect->tolerance_ratio);
@@ -56,22 +79,17 @@ void lull_prospect_report_print(const struct lull_report *report, FILE *out)
 {
     const struct lull_run_prospect *const prospect = report->prospect;
     char assumed[ASSUMED_BYTES];
+    char sentence[SENTENCE_BYTES];
 
     if (prospect == NULL)
         return;
-    if (prospect->reason != NULL) {
-        fprintf(out, "\n  with %s: saving not known: %s\n", prospect->right, prospect->reason);
+    fprintf(out, "\n  %s\n", prospect_report_write_sentence(prospect, sentence));
+    if (prospect->reason != NULL)
         return;
-    }
-    fprintf(out,
-            "\n  with %s: an estimated %.3g to %.3g J (%.1f to %.1f %%) less per iteration, for at "
-            "most %.3g %% of time\n"
-            "  likely %.3g J of %.4g J measured; the model has %.4g J and computes %.0f %% of the "
-            "time\n  assumed: %s\n",
-            prospect->right, prospect->range.low_ratio * prospect->energy_j,
-            prospect->range.high_ratio * prospect->energy_j, 100.0 * prospect->range.low_ratio,
-            100.0 * prospect->range.high_ratio, 100.0 * prospect->tolerance_ratio,
-            prospect->range.likely_ratio * prospect->energy_j, prospect->energy_j,
-            prospect->model_j, 100.0 * prospect->compute_ratio,
-            prospect_report_write_assumed(prospect, assumed));
+    fprintf(
+        out,
+        "  measured: %.4g J per iteration; by the model: %.4g J, with computation in %.0f %% of "
+        "the time\n  assumed: %s\n",
+        prospect->energy_j, prospect->model_j, 100.0 * prospect->compute_ratio,
+        prospect_report_write_assumed(prospect, assumed));
 }
