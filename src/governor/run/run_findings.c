@@ -228,9 +228,11 @@ static void finding_limit_changed(const struct lull_run_pass *pass, uint32_t gpu
     finding_append(
         text,
         "its power limit was changed from %" PRIu32 " to %" PRIu32
-        " W during the run, not by Lull; measurements of that time are discarded; find the program "
-        "that sets power limits (nvidia-smi -pl, DCGM, a power manager)",
-        limits.first_mw / 1000, limits.last_mw / 1000);
+        " W during the run, not by Lull; measurements of that time are discarded; %s",
+        limits.first_mw / 1000, limits.last_mw / 1000,
+        pass->was_paused
+            ? "the run was paused for a while, in which the job may have set its own limits"
+            : "find the program that sets power limits (nvidia-smi -pl, DCGM, a power manager)");
 }
 
 static double held_ratio(const struct lull_run_pass *pass, uint32_t gpu, uint64_t reasons,

@@ -83,6 +83,7 @@ struct lull_run_pass {
     int status;
     bool ended;
     bool observe_only;
+    bool was_paused;                           /* at any time */
     bool is_denied;                            /* it only observes because a right is missing */
     bool has_energy[LULL_CONTROLLER_MAX_GPUS]; /* its energy was read since a rank uses it */
     uint64_t ticks;

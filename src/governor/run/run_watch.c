@@ -182,6 +182,7 @@ static void run_watch_apply_pause(struct lull_run_pass *pass)
     if (!lull_run_live_take_request(&pass->live, &asked) || pass->observe_only)
         return;
     if (asked == LULL_LIVE_PAUSE) {
+        pass->was_paused = true;
         if (lull_run_leases_pause(leases, pass->control) < 0)
             pass->run->is_driver_stuck = true;
         lull_run_note(pass->run,
