@@ -77,19 +77,22 @@ json_t *lull_prospect_report_json(const struct lull_report *report)
 
 void lull_prospect_report_print(const struct lull_report *report, FILE *out)
 {
-    const struct lull_run_prospect *const prospect = report->prospect;
-    char assumed[ASSUMED_BYTES];
     char sentence[SENTENCE_BYTES];
 
-    if (prospect == NULL)
+    if (report->prospect != NULL)
+        fprintf(out, "  Right:  %s\n", prospect_report_write_sentence(report->prospect, sentence));
+}
+
+void lull_prospect_report_print_basis(const struct lull_report *report, FILE *out)
+{
+    const struct lull_run_prospect *const prospect = report->prospect;
+    char assumed[ASSUMED_BYTES];
+
+    if (prospect == NULL || prospect->reason != NULL)
         return;
-    fprintf(out, "\n  %s\n", prospect_report_write_sentence(prospect, sentence));
-    if (prospect->reason != NULL)
-        return;
-    fprintf(
-        out,
-        "  measured: %.4g J per iteration; by the model: %.4g J, with computation in %.0f %% of "
-        "the time\n  assumed: %s\n",
-        prospect->energy_j, prospect->model_j, 100.0 * prospect->compute_ratio,
-        prospect_report_write_assumed(prospect, assumed));
+    fprintf(out,
+            "  the missing right: %.4g J per iteration measured, %.4g J by the model, with "
+            "computation in %.0f %% of the time\n  assumed: %s\n",
+            prospect->energy_j, prospect->model_j, 100.0 * prospect->compute_ratio,
+            prospect_report_write_assumed(prospect, assumed));
 }

@@ -199,6 +199,7 @@ static void print_findings(const struct lull_report *report, FILE *out)
 static void print_details(const struct lull_report *report, FILE *out)
 {
     lull_verdict_report_print_basis(report, out);
+    lull_prospect_report_print_basis(report, out);
     print_findings(report, out);
     if (report->managed == NULL)
         return;

@@ -141,6 +141,7 @@ void lull_energy_report_print(const struct lull_energy_report *report, FILE *out
 /* Makes "missing_right": what the right that the run lacked would save; null if none is missing. */
 json_t *lull_prospect_report_json(const struct lull_report *report);
 void lull_prospect_report_print(const struct lull_report *report, FILE *out);
+void lull_prospect_report_print_basis(const struct lull_report *report, FILE *out);
 
 /* Makes "swing": the fluctuation of the power of the job's GPUs; null if none was managed. */
 json_t *lull_swing_report_json(const struct lull_report *report);
