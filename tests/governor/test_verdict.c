@@ -615,6 +615,8 @@ static void lines_of_a_failed_job(void **state)
 
     (void)state;
     report.status = 3;
+    expect_lines("nothing saved: the job exited with status 3", no_clock, next);
+    logs[1].switches = 2;
     expect_lines(
         "nothing saved: the job exited with status 3",
         "0.2 % slower (at most 0.7 %); 95 % confidence; 1 % allowed; clock search included", next);

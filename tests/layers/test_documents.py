@@ -75,11 +75,12 @@ class Documents(unittest.TestCase):
                 self.assertEqual(re.findall(r'"[^"\n]*docs/[\w/-]+\.md', read(path)), [], path)
 
     def test_reasons(self):
-        """Each message of the troubleshooting page is one that the program prints; "..." stands for what it fills in."""
+        """Each message of the two pages on messages is one that the program prints; "..." stands for what it fills in."""
         sources = "".join(read(os.path.relpath(path, SOURCE)) for path in glob.glob(SOURCE + "/src/**/*.[ch]", recursive=True))
         printed = "\n".join("".join(LITERAL.findall(found[0])) for found in ADJACENT.finditer(sources))
         page = read("docs/user/troubleshooting.md")
-        rows = re.findall(r"(?m)^\| `([^|]*)` \|", page[page.index("## Nothing was saved"):page.index("## Frequent errors")])
+        reasons = page[page.index("## Nothing was saved"):page.index("## Frequent errors")] + read("docs/reference/messages.md")
+        rows = re.findall(r"(?m)^\| `([^|]*)` \|", reasons)
         self.assertGreater(len(rows), 60)
         lacking = [row for row in rows if not all(piece.strip() in printed for piece in row.split("..."))]
         self.assertEqual(lacking, [])

@@ -284,7 +284,8 @@ static void write_time(const struct lull_report *report, const struct lull_repor
 
     if (!has_lowered)
         shown = find_search(report);
-    if (!has_lowered && !isfinite(shown.slowdown_ratio) && count_switches(report) == 0) {
+    if (!has_lowered && report->comparison == NULL && report->limits == NULL &&
+        count_switches(report) == 0) {
         line_append(line, "not slower because of Lull: no clock was changed");
         return;
     }
