@@ -54,7 +54,7 @@ def rows():
 
 
 def draw(_build):
-    parts = [picture.text(20, 28, "Energy saved, by kind of job (at most 1 % slower)", "strong")]
+    parts = [picture.text(20, 28, "Energy saved in simulation, by kind of job (at most 1 % slower)", "strong")]
     panel = picture.Panel(20, 60, 610, 0, ((0, 25), (0, 1)))
     for mark in (0, 5, 10, 15, 20, 25):
         parts.append(f'<path class="grid" d="M{panel.x(mark):.1f} 50v340"/>' + picture.text(panel.x(mark), 408, f"{mark} %", "", "middle" if mark else "start"))
