@@ -5,6 +5,7 @@ and JSON; who may ask, and how much; streams.
 Run as: lull emulate 8xMODEL -- test_serve.py LULL LULLD LIVE_RUN TOOL. SPDX-License-Identifier: Apache-2.0
 """
 import base64
+import html
 import json
 import os
 import re
@@ -199,7 +200,8 @@ class Figures(unittest.TestCase):
         self.assertEqual(self.serve.json("/api/v1/runs/first")["verdict"]["sentence"], verdict["sentence"])
         status, _, page = self.serve.ask("/runs/first")
         self.assertEqual(status, 200)
-        self.assertIn(verdict["sentence"], page)
+        for line in ("energy_line", "time_line", "next_line"):
+            self.assertIn(html.escape(verdict[line]).split("; ")[0], page)
         for name in ("second", "..", ".", "%2e%2e", "..%2ffirst", "first%2f..", ""):
             self.assertEqual(self.serve.ask("/api/v1/runs/" + name)[0], 404, name)
             self.assertEqual(self.serve.ask("/runs/" + name)[0], 404, name)

@@ -145,7 +145,7 @@ class Jobs(Case):
         self.assertEqual(seen, {2})
         self.assertEqual(job.returncode, 0)
         said = job.communicate()[1]
-        self.assert_told("GPU 2: managed", said)
+        self.assert_told("  Energy: ", said)
         self.await_restored(2)
         self.assertIsNone(other.poll())
         report = self.report()
