@@ -35,6 +35,8 @@ test ! -e /etc/systemd/system/lulld.service
 
 class Install(unittest.TestCase):
     def setUp(self):
+        if os.stat("/usr/lib").st_uid not in (0, os.geteuid()):
+            self.skipTest("the files of this machine's root belong to somebody else in a user namespace")
         self.directory = tempfile.mkdtemp(prefix="lull-install-")
         self.addCleanup(host.remove, self.directory)
         os.chmod(self.directory, 0o755)
