@@ -176,6 +176,7 @@ static bool plan_fake(const struct lull_report *report)
 #define lull_tried_report_frontier frontier_fake
 #define lull_run_comparison_last last_run_fake
 #define lull_run_comparison_difference difference_fake
+#include "governor/report/verdict_facts.c"
 #include "governor/report/verdict_lines.c"
 #include "governor/report/verdict_report.c"
 

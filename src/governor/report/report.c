@@ -61,7 +61,7 @@ static json_t *peers_json(const struct lull_peers_summary *peers)
 static void find_frontier(const struct lull_report *report,
                           struct lull_job_frontier_point *points_out)
 {
-    const struct lull_report_gain gain = lull_verdict_report_gain(report);
+    const struct lull_report_gain gain = lull_verdict_gain(report);
 
     lull_tried_report_frontier(report, &gain, points_out);
 }
@@ -187,7 +187,7 @@ static void print_peers(const struct lull_peers_summary *peers, FILE *out)
 /* Prints the findings, except for the one that the lines at the end have. */
 static void print_findings(const struct lull_report *report, FILE *out)
 {
-    const struct lull_report_gain gain = lull_verdict_report_gain(report);
+    const struct lull_report_gain gain = lull_verdict_gain(report);
     const bool is_first_shown = lull_verdict_lines_have_finding(report, &gain);
 
     for (uint32_t i = 0; report->findings[i] != NULL; i++)

@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 
+#include "core/energy/gain.h"
 #include "governor/report/report.h"
 
 /*
@@ -48,11 +49,11 @@ void lull_verdict_report_print(const struct lull_report *report, FILE *out);
 void lull_verdict_report_print_basis(const struct lull_report *report, FILE *out);
 
 /* Returns whether the run's result lowers a clock or a power limit. */
-bool lull_verdict_report_has_lowered(const struct lull_report *report);
+bool lull_verdict_has_lowered(const struct lull_report *report);
 
 /* Returns why nothing was lowered, and the next step: the finding at the end, otherwise the last
  * failure. Not NULL. */
-const char *lull_verdict_report_reason(const struct lull_report *report);
+const char *lull_verdict_reason(const struct lull_report *report);
 
 /* The gain as measured by a comparison of whole runs, a power limit, a pipeline's plan, or the
  * trials within the run. Call the first only with a comparison, and the others only if that
@@ -64,7 +65,15 @@ struct lull_report_gain lull_tried_report_gain(const struct lull_report *report)
 
 /* Returns the gain in the verdict: that of whole runs if they were compared, otherwise that of the
  * run itself. */
-struct lull_report_gain lull_verdict_report_gain(const struct lull_report *report);
+struct lull_report_gain lull_verdict_gain(const struct lull_report *report);
+
+/* Returns what the figures of a gain prove. */
+enum lull_gain_saving lull_verdict_judge_saving(const struct lull_report_gain *gain);
+enum lull_gain_slowdown lull_verdict_judge_slowdown(const struct lull_report_gain *gain);
+
+/* Returns what runs lower, such as "steady 1320 MHz on all GPUs", which the caller frees; NULL:
+ * nothing does, or out of memory. */
+char *lull_verdict_subject(const struct lull_report *report);
 
 /* Returns why the run's energy figures are unreliable; NULL: they are reliable. */
 const char *lull_energy_report_doubt(const struct lull_report *report);

@@ -47,17 +47,6 @@ const char *lull_verdict_exit_text(int status, char text[LULL_VERDICT_EXIT_SIZE]
     return text;
 }
 
-static enum lull_gain_saving judge_energy(const struct lull_report_gain *gain)
-{
-    return lull_gain_judge_saving(gain->saving_ratio, gain->low_ratio, gain->high_ratio);
-}
-
-static enum lull_gain_slowdown judge_time(const struct lull_report_gain *gain)
-{
-    return lull_gain_judge_slowdown(gain->slowdown_ratio, gain->slowdown_upper_ratio,
-                                    gain->allowed_ratio);
-}
-
 /* ---- reasons and steps ------------------------------------------------------------------- */
 
 /* A message says first what happened, then what to do. Returns the begin of the latter, and the
@@ -151,7 +140,7 @@ static struct lull_verdict_saved find_saved(const struct lull_report *report,
 
     if (report->comparison != NULL)
         return compare_saved(report);
-    if (!lull_verdict_report_has_lowered(report)) {
+    if (!lull_verdict_has_lowered(report)) {
         saved.reason = "nothing was lowered";
         return saved;
     }
@@ -193,11 +182,12 @@ static void append_saved(char line[LULL_VERDICT_LINE_SIZE], const struct lull_ve
 static void write_energy(const struct lull_report *report, const struct lull_report_gain *gain,
                          const struct lull_verdict_saved *saved, char line[LULL_VERDICT_LINE_SIZE])
 {
-    const enum lull_gain_saving claim = judge_energy(gain);
+    const enum lull_gain_saving claim = lull_verdict_judge_saving(gain);
     char exit_text[LULL_VERDICT_EXIT_SIZE];
     size_t length;
 
-    if (judge_time(gain) == LULL_GAIN_SLOWDOWN_ABOVE && isfinite(gain->saving_ratio)) {
+    if (lull_verdict_judge_slowdown(gain) == LULL_GAIN_SLOWDOWN_ABOVE &&
+        isfinite(gain->saving_ratio)) {
         line_append(line, "not counted as a saving, because the job was slower than allowed: ");
         lull_gain_change_text(gain->saving_ratio, gain->low_ratio, gain->high_ratio,
                               line + strlen(line), LULL_VERDICT_LINE_SIZE - strlen(line));
@@ -242,7 +232,7 @@ static void write_no_energy(const struct lull_report *report,
         line_append(line, "nothing saved: %s", lull_verdict_exit_text(report->status, exit_text));
         return;
     }
-    reason = lull_verdict_report_reason(report);
+    reason = lull_verdict_reason(report);
     find_step(reason, &length);
     line_append(line, "nothing saved, %s: %.*s", lull_verdict_unlowered_text(report), (int)length,
                 reason);
@@ -279,7 +269,7 @@ static struct lull_report_gain find_search(const struct lull_report *report)
 static void write_time(const struct lull_report *report, const struct lull_report_gain *gain,
                        char line[LULL_VERDICT_LINE_SIZE])
 {
-    const bool has_lowered = lull_verdict_report_has_lowered(report);
+    const bool has_lowered = lull_verdict_has_lowered(report);
     struct lull_report_gain shown = *gain;
 
     if (!has_lowered)
@@ -293,7 +283,8 @@ static void write_time(const struct lull_report *report, const struct lull_repor
                             shown.slowdown_reason, line, LULL_VERDICT_LINE_SIZE);
     if (isfinite(shown.slowdown_ratio) && isfinite(shown.slowdown_upper_ratio))
         line_append(line, "; %g %% confidence", 100.0 * report->confidence);
-    if (judge_time(&shown) == LULL_GAIN_SLOWDOWN_WITHIN && isfinite(shown.allowed_ratio))
+    if (lull_verdict_judge_slowdown(&shown) == LULL_GAIN_SLOWDOWN_WITHIN &&
+        isfinite(shown.allowed_ratio))
         line_append(line, "; %.6g %% allowed", 100.0 * shown.allowed_ratio);
     if (!has_lowered)
         line_append(line, "; clock search included");
@@ -373,8 +364,8 @@ static bool write_next_of_doubt(const struct lull_report *report,
                                 const struct lull_report_gain *gain,
                                 char line[LULL_VERDICT_LINE_SIZE])
 {
-    const enum lull_gain_saving saving = judge_energy(gain);
-    const enum lull_gain_slowdown slowdown = judge_time(gain);
+    const enum lull_gain_saving saving = lull_verdict_judge_saving(gain);
+    const enum lull_gain_slowdown slowdown = lull_verdict_judge_slowdown(gain);
 
     if (saving == LULL_GAIN_SAVING_UNKNOWN)
         append_step(line, gain->saving_reason, false);
@@ -395,8 +386,8 @@ static bool write_next_of_doubt(const struct lull_report *report,
 bool lull_verdict_lines_have_finding(const struct lull_report *report,
                                      const struct lull_report_gain *gain)
 {
-    return report->status == 0 && (!lull_verdict_report_has_lowered(report) ||
-                                   judge_time(gain) != LULL_GAIN_SLOWDOWN_ABOVE);
+    return report->status == 0 && (!lull_verdict_has_lowered(report) ||
+                                   lull_verdict_judge_slowdown(gain) != LULL_GAIN_SLOWDOWN_ABOVE);
 }
 
 static void write_next(const struct lull_report *report, const struct lull_report_gain *gain,
@@ -404,9 +395,9 @@ static void write_next(const struct lull_report *report, const struct lull_repor
 {
     if (report->status != 0)
         write_next_of_failure(report, line);
-    else if (!lull_verdict_report_has_lowered(report))
-        append_step(line, lull_verdict_report_reason(report), false);
-    else if (judge_time(gain) == LULL_GAIN_SLOWDOWN_ABOVE)
+    else if (!lull_verdict_has_lowered(report))
+        append_step(line, lull_verdict_reason(report), false);
+    else if (lull_verdict_judge_slowdown(gain) == LULL_GAIN_SLOWDOWN_ABOVE)
         write_next_of_slower(report, line);
     else if (report->findings[0] != NULL)
         append_step(line, report->findings[0], true);
@@ -418,7 +409,7 @@ void lull_verdict_lines_make(const struct lull_report *report, const struct lull
                              struct lull_verdict_lines *lines_out)
 {
     *lines_out = (struct lull_verdict_lines){.saved = find_saved(report, gain)};
-    if (lull_verdict_report_has_lowered(report))
+    if (lull_verdict_has_lowered(report))
         write_energy(report, gain, &lines_out->saved, lines_out->energy);
     else
         write_no_energy(report, &lines_out->saved, lines_out->energy);

@@ -26,7 +26,7 @@ struct lull_verdict_lines {
     char next[LULL_VERDICT_LINE_SIZE];
 };
 
-/* Writes the lines, without their ends. gain: of lull_verdict_report_gain(). */
+/* Writes the lines, without their ends. gain: of lull_verdict_gain(). */
 void lull_verdict_lines_make(const struct lull_report *report, const struct lull_report_gain *gain,
                              struct lull_verdict_lines *lines_out);
 
