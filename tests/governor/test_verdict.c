@@ -583,7 +583,7 @@ static void lines_of_an_uncertain_saving(void **state)
                  not_slower, "run the job without Lull: lower clocks save nothing here");
 }
 
-/* What is beyond the promise is no success. */
+/* A saving with a slowdown above the tolerance is not reported as a success. */
 static void lines_of_a_slowdown(void **state)
 {
     static struct lull_run_comparison comparison = {.pairs_wanted = 3};

@@ -93,8 +93,10 @@ static void gain_text_write_change(double saving, double low, double high, int d
     char last[64];
 
     if (low > 0.0 || high < 0.0) {
-        gain_text_write_range(is_loss ? -high : low, is_loss ? -low : high, decimals, first,
-                              sizeof(first));
+        if (is_loss)
+            gain_text_write_range(-high, -low, decimals, first, sizeof(first));
+        else
+            gain_text_write_range(low, high, decimals, first, sizeof(first));
         snprintf(text, size, "%.*f %% (%s) %s energy per iteration", decimals, percent, first,
                  direction);
         return;

@@ -73,13 +73,10 @@ static void append_step(char line[LULL_VERDICT_LINE_SIZE], const char *message, 
     size_t length;
     const char *const step = find_step(message, &length);
 
-    if (step == NULL) {
-        line_append(line, "run lull doctor, which checks this node%s%.*s%s", has_reason ? " (" : "",
-                    has_reason ? (int)length : 0, message, has_reason ? ")" : "");
-        return;
-    }
-    /* The name of a variable or a library stays as it is. */
-    if (islower((unsigned char)step[1]))
+    /* The name of a variable or a library keeps its capital letter. */
+    if (step == NULL)
+        line_append(line, "run lull doctor, which checks this node");
+    else if (islower((unsigned char)step[1]))
         line_append(line, "%c%s", tolower((unsigned char)step[0]), step + 1);
     else
         line_append(line, "%s", step);
@@ -153,14 +150,18 @@ static void append_joules(char line[LULL_VERDICT_LINE_SIZE], double joules,
 {
     const double kwh = fabs(joules) / LULL_JOULES_PER_KWH;
     const double money = kwh * price->per_kwh;
-    const bool is_little = money < least_money;
 
     line_append(line, "%s (", lull_amount_energy(fabs(joules)).text);
-    line_append(line, kwh < least_kwh ? "%.3g Wh" : "%.3g kWh", kwh < least_kwh ? 1e3 * kwh : kwh);
-    if (price->has_money)
-        line_append(line, ", %s%.3g%s%s", is_little ? "below " : "",
-                    is_little ? least_money : money, price->currency[0] != '\0' ? " " : "",
-                    price->currency);
+    if (kwh < least_kwh)
+        line_append(line, "%.3g Wh", 1e3 * kwh);
+    else
+        line_append(line, "%.3g kWh", kwh);
+    if (price->has_money && money < least_money)
+        line_append(line, ", below %.3g", least_money);
+    else if (price->has_money)
+        line_append(line, ", %.3g", money);
+    if (price->has_money && price->currency[0] != '\0')
+        line_append(line, " %s", price->currency);
     line_append(line, ")");
 }
 
