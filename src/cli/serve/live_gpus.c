@@ -151,8 +151,7 @@ void lull_serve_write_gpus(FILE *out, const json_t *document,
                            const struct lull_serve_history *history)
 {
     static const char *const heads[] = {
-        "GPU",   "clock", "power, last minute", "temperature", "what it does", "state",
-        "model", NULL};
+        "GPU", "clock", "power, last minute", "temperature", "activity", "state", "model", NULL};
     const json_t *const gpus = lull_report_at(document, "gpus");
     size_t index;
     json_t *gpu;

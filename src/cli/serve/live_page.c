@@ -136,8 +136,8 @@ static void live_page_write_run(FILE *out, const json_t *run)
 
 static void write_runs(FILE *out, const json_t *runs)
 {
-    static const char *const heads[] = {"run",    "ended", "what it came to", "saved", "slower",
-                                        "energy", NULL};
+    static const char *const heads[] = {"run",    "ended",  "result", "saved",
+                                        "slower", "energy", NULL};
     size_t index;
     json_t *run;
 
