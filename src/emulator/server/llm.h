@@ -1,0 +1,38 @@
+/*
+ * Dimensions of large language models, from their published configurations. The table is generated
+ * from data/llm_models.json. Threads: any; nothing here changes. SPDX-License-Identifier:
+ * Apache-2.0
+ */
+#ifndef LULL_EMULATOR_SERVER_LLM_H
+#define LULL_EMULATOR_SERVER_LLM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct lull_llm {
+    const char *name; /* e.g. "meta-llama/Llama-3.1-8B-Instruct" */
+    uint32_t layers;
+    uint32_t attention_layers; /* layers with attention over the context; hybrids have fewer */
+    uint32_t hidden;
+    uint32_t heads;
+    uint32_t kv_heads;
+    uint32_t head_dim;
+    uint32_t ffn;            /* width of the dense feed-forward part; 0: none */
+    uint32_t experts;        /* 0: dense */
+    uint32_t active_experts; /* of each token */
+    uint32_t expert_ffn;
+    uint32_t shared_ffn; /* of experts that every token passes */
+    uint32_t vocabulary;
+    double weight_bytes;   /* per parameter: 2 bfloat16, 1 fp8, 0.53 mxfp4 */
+    double kv_token_bytes; /* cache of one token, all layers */
+    double total_params;
+    double active_params;
+};
+
+extern const struct lull_llm lull_llms[];
+extern const uint32_t lull_llm_count;
+
+/* The model of that name, or whose name ends with it behind a '/'; case is ignored. NULL: none. */
+const struct lull_llm *lull_llm_find(const char *name);
+
+#endif
