@@ -70,7 +70,11 @@ struct lull_engine;
 
 struct lull_engine *
 lull_engine_create(const struct lull_engine_config *config); /* NULL: no memory */
-void lull_engine_destroy(struct lull_engine *engine);
+void lull_engine_destroy(struct lull_engine *engine);        /* NULL is allowed */
+
+/* Makes `to` equal to `from`, even within a step. Both were created with the same config. -ENOMEM:
+ * `to` has not changed. */
+int lull_engine_copy(struct lull_engine *to, const struct lull_engine *from);
 
 /* Queues a request. Errors: -ENOMEM; -EINVAL: no tokens, or more than the cache can ever hold. */
 int lull_engine_submit(struct lull_engine *engine, uint64_t request, uint32_t prompt_tokens,
