@@ -1,0 +1,114 @@
+/*
+ * The state of a controller, and its parts: judge.c counts misses, choose.c chooses a clock by
+ * load, controller.c combines both. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SERVING_CONTROLLER_STATE_H
+#define LULL_CORE_SERVING_CONTROLLER_STATE_H
+
+#include "core/serving/controller.h"
+#include "core/serving/latency_tail.h"
+#include "core/serving/miss_bound.h"
+#include "core/serving/server_load.h"
+#include "core/serving/server_model.h"
+#include "core/stats/allowance.h"
+
+/* One of the two latencies of an objective. */
+struct lull_serving_latency {
+    double bound_s;
+    struct lull_latency_tail tail; /* relative to the prediction at the clock that was in force */
+    double predicted_s;            /* that prediction, averaged over the life of a request */
+    double slack_s; /* what lower clocks may have added to a latency at the bound that ends now */
+    bool has_histogram;
+};
+
+/* Misses of the last readings, and since the start. */
+struct lull_serving_misses {
+    double requests;
+    double missed;
+    double blamed; /* of these: may have met the objective at the highest clock */
+};
+
+struct lull_serving_controller {
+    struct lull_serving_config config;
+    struct lull_server_clock clocks[LULL_SERVING_CLOCKS];
+    struct lull_server_model model;
+    struct lull_server_load load;
+    struct lull_server_demand demand;
+
+    /* readings */
+    int64_t read_ns;   /* the last usable reading; 0: none */
+    int64_t still_ns;  /* since when counters have not grown although requests run; 0: they grow */
+    uint32_t usable;   /* usable readings in a row, up to those that end a blind time */
+    bool is_new;       /* no clock was chosen since the last reading */
+    int64_t idle_ns;   /* since when there is no request; 0: there is one */
+    const char *doubt; /* why readings are not usable */
+
+    /* the clock */
+    struct lull_server_clock in_force;
+    uint32_t requested;   /* index */
+    int64_t requested_ns; /* when it was requested */
+    int64_t changed_ns;   /* when another clock came into force */
+
+    /* windows for the model */
+    struct lull_server_window window;
+    int64_t energy_ns; /* of the last sample; 0: none */
+    double energy_j;
+    double power_w;         /* between the last two samples; NAN: unknown */
+    double window_energy_j; /* at the begin of the window */
+
+    /* latencies and misses */
+    struct lull_serving_latency ttft;
+    struct lull_serving_latency tpot;
+    struct lull_serving_misses misses;
+    struct lull_miss_bound bound;
+    struct lull_allowance allowance; /* of blamed misses */
+    double blamed_part;              /* of a miss, not spent yet */
+
+    /* search */
+    double deepest; /* lowest clock tried, as the highest clock / it */
+    int64_t deepened_ns;
+    double deepened_requests;  /* that had been judged by then */
+    double forgotten_requests; /* judged before the server's last restart */
+    uint32_t limit;            /* index of the lowest clock that may be chosen */
+    int64_t limit_until_ns;
+    double retreat_s;
+    int64_t raised_until_ns;
+
+    /* results */
+    enum lull_serving_mode mode;
+    const char *reason;
+    struct lull_server_outlook outlook; /* at the clock in force */
+    double spent_j;                     /* of one GPU, while the comparison was known */
+    double highest_j;                   /* estimate of the same at the highest clock */
+};
+
+/* ---- judge.c ------------------------------------------------------------------------------- */
+
+void lull_serving_judge_init(struct lull_serving_controller *controller);
+
+/* Counts misses between two readings, and adds the latencies to the tails. `before` is the reading
+ * before controller->load.last. */
+void lull_serving_judge(struct lull_serving_controller *controller,
+                        const struct lull_serving_reading *before);
+
+/* The share of requests that would miss at a clock with this outlook but not at the highest one. */
+double lull_serving_added(const struct lull_serving_controller *controller,
+                          const struct lull_server_outlook *at,
+                          const struct lull_server_outlook *highest);
+
+/* ---- choose.c ------------------------------------------------------------------------------ */
+
+/* Returns whether pending requests are in danger of missing their time to first token at a clock
+ * with this outlook. */
+bool lull_serving_is_in_danger(const struct lull_serving_controller *controller,
+                               const struct lull_server_outlook *at);
+
+/* Returns the index of the cheapest clock that is predicted to keep the objective, not lower than
+ * `lowest`. False: none is. */
+bool lull_serving_choose(const struct lull_serving_controller *controller, uint32_t lowest,
+                         uint32_t *index_out);
+
+/* Returns the index of the clock for an idle server. */
+uint32_t lull_serving_choose_parking(const struct lull_serving_controller *controller);
+
+#endif

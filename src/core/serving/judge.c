@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "core/serving/controller_state.h"
+
+/* Share of the objective's misses that lower clocks may cause in the long run: of 1 in 100 one in
+ * 1000 with p99. Default: a fifth of what is promised, so that the promise can be proven. */
+static const double earned_share = 0.1;
+/* Misses that may happen at once before the clock is raised for longer. Default: one burst may cost
+ * a few. */
+static const double saved_misses = 4.0;
+/* Time over which the clock of a time to first token is averaged. Default: most are shorter. */
+static const double first_token_span_s = 0.3;
+/* Lives of a request after which a lower clock is no longer blamed for its time per token. */
+static const double blamed_lives = 2.0;
+
+void lull_serving_judge_init(struct lull_serving_controller *controller)
+{
+    const struct lull_objective *const objective = &controller->config.objective;
+
+    controller->ttft = (struct lull_serving_latency){.bound_s = objective->ttft_s};
+    controller->tpot = (struct lull_serving_latency){.bound_s = objective->tpot_s};
+    lull_latency_tail_init(&controller->ttft.tail);
+    lull_latency_tail_init(&controller->tpot.tail);
+    lull_allowance_init(&controller->allowance, earned_share * (1.0 - objective->share),
+                        saved_misses, saved_misses / 2.0);
+}
+
+/* The latencies between two readings that are at most the bound of a bucket. */
+static double judge_growth(const struct lull_serving_histogram *before,
+                           const struct lull_serving_histogram *now, int bucket)
+{
+    return bucket < 0 ? 0.0 : fmax(now->total[bucket] - before->total[bucket], 0.0);
+}
+
+static bool judge_is_comparable(const struct lull_serving_histogram *before,
+                                const struct lull_serving_histogram *now)
+{
+    return now->count > 0 && now->count <= LULL_SERVING_BUCKETS && before->count == now->count;
+}
+
+/* The last bucket whose bound is at most a time; -1: none. */
+static int judge_bucket_within(const struct lull_serving_histogram *histogram, double time_s)
+{
+    int bucket = -1;
+
+    while (bucket + 1 < (int)histogram->count && histogram->bound_s[bucket + 1] <= time_s * 1.0001)
+        bucket++;
+    return bucket;
+}
+
+/* The part of the misses that buckets show which exceeds the bound, where the bound lies between
+ * two buckets' bounds. */
+static double judge_probable(const struct lull_serving_latency *latency, double low_s,
+                             double high_s)
+{
+    const double scale_s = latency->predicted_s;
+    const double beyond =
+        isfinite(high_s) ? lull_latency_tail_above(&latency->tail, high_s / scale_s) : 0.0;
+    const double between =
+        lull_latency_tail_above(&latency->tail, fmax(low_s, 1e-6) / scale_s) - beyond;
+
+    if (between <= 0.0)
+        return 1.0;
+    return fmin((lull_latency_tail_above(&latency->tail, latency->bound_s / scale_s) - beyond) /
+                    between,
+                1.0);
+}
+
+/* Counts the misses of one latency. */
+static struct lull_serving_misses judge_count(struct lull_serving_latency *latency,
+                                              const struct lull_serving_histogram *before,
+                                              const struct lull_serving_histogram *now,
+                                              double *probable_out)
+{
+    struct lull_serving_misses misses = {0};
+    const int last = (int)now->count - 1;
+    int met;
+    int hopeless; /* what lies above its bound would have missed at the highest clock as well */
+
+    *probable_out = 0.0;
+    latency->has_histogram = judge_is_comparable(before, now);
+    if (!latency->has_histogram || !isfinite(latency->bound_s))
+        return misses;
+    misses.requests = judge_growth(before, now, last);
+    met = judge_bucket_within(now, latency->bound_s);
+    misses.missed = misses.requests - judge_growth(before, now, met);
+    if (latency->slack_s <= 0.0 || misses.missed <= 0.0)
+        return misses;
+    hopeless = judge_bucket_within(now, latency->bound_s + latency->slack_s);
+    if (hopeless < last &&
+        now->bound_s[hopeless < 0 ? 0 : hopeless] < latency->bound_s + latency->slack_s)
+        hopeless++;
+    misses.blamed = judge_growth(before, now, hopeless) - judge_growth(before, now, met);
+    *probable_out = misses.blamed;
+    if (latency->predicted_s > 0.0)
+        *probable_out *= judge_probable(latency, met < 0 ? 0.0 : now->bound_s[met],
+                                        now->bound_s[hopeless < 0 ? 0 : hopeless]);
+    return misses;
+}
+
+/* Adds the latencies between two readings to the tail. */
+static void judge_learn(struct lull_serving_latency *latency,
+                        const struct lull_serving_histogram *before,
+                        const struct lull_serving_histogram *now)
+{
+    if (!judge_is_comparable(before, now) || latency->predicted_s <= 0.0)
+        return;
+    for (int i = 0; i < (int)now->count; i++) {
+        const double count = judge_growth(before, now, i) - judge_growth(before, now, i - 1);
+
+        if (count > 0.0)
+            lull_latency_tail_add(&latency->tail,
+                                  i > 0 ? now->bound_s[i - 1] / latency->predicted_s : 0.0,
+                                  now->bound_s[i] / latency->predicted_s, count);
+    }
+}
+
+static void judge_average(struct lull_serving_latency *latency, double predicted_s, double seconds,
+                          double span_s)
+{
+    if (latency->predicted_s <= 0.0)
+        latency->predicted_s = predicted_s;
+    latency->predicted_s += -expm1(-seconds / span_s) * (predicted_s - latency->predicted_s);
+}
+
+/* How much longer lower clocks may have made latencies that end now. A first token: no more than
+ * the work that low clocks have left undone since no request was pending. A token: no more than by
+ * the ratio of clocks. */
+static void judge_slack(struct lull_serving_controller *controller, double pending_before)
+{
+    const double seconds = controller->load.change.seconds;
+    const double slowness = controller->in_force.compute;
+    const double lives_s = blamed_lives * fmax(controller->load.life_s, first_token_span_s);
+    double ratio = 1.0 + controller->tpot.slack_s / controller->tpot.bound_s;
+
+    if (pending_before <= 0.0)
+        controller->ttft.slack_s = 0.0;
+    controller->ttft.slack_s += seconds * (1.0 - 1.0 / slowness);
+    ratio = fmax(slowness + (ratio - slowness) * exp(-seconds / lives_s), slowness);
+    controller->tpot.slack_s = 0.0;
+    if (ratio > 1.01 && isfinite(controller->tpot.bound_s))
+        controller->tpot.slack_s = controller->tpot.bound_s * (ratio - 1.0);
+}
+
+static void judge_spend(struct lull_serving_controller *controller, double requests,
+                        double probable)
+{
+    lull_allowance_earn(&controller->allowance, requests);
+    controller->blamed_part += probable;
+    while (controller->blamed_part >= 1.0) {
+        lull_allowance_spend(&controller->allowance);
+        controller->blamed_part -= 1.0;
+    }
+}
+
+void lull_serving_judge(struct lull_serving_controller *controller,
+                        const struct lull_serving_reading *before)
+{
+    const struct lull_serving_reading *const now = &controller->load.last;
+    const double seconds = controller->load.change.seconds;
+    const bool is_raised = controller->raised_until_ns > now->time_ns;
+    struct lull_serving_misses first;
+    struct lull_serving_misses token;
+    double requests;
+    double probable_first;
+    double probable_token;
+
+    judge_slack(controller,
+                before->waiting + before->running > 0.0 ? controller->load.pending : 0.0);
+    first = judge_count(&controller->ttft, &before->ttft, &now->ttft, &probable_first);
+    token = judge_count(&controller->tpot, &before->tpot, &now->tpot, &probable_token);
+    requests = isfinite(controller->ttft.bound_s) ? first.requests : token.requests;
+    controller->misses.requests += requests;
+    controller->misses.missed += first.missed + token.missed;
+    controller->misses.blamed += first.blamed + token.blamed;
+    lull_miss_bound_add(&controller->bound, requests, first.blamed + token.blamed);
+    judge_spend(controller, requests, probable_first + probable_token);
+    if (controller->model.windows < 1.0 || controller->load.requests <= 0.0)
+        return;
+    judge_average(&controller->ttft, controller->outlook.first_token_s, seconds,
+                  first_token_span_s);
+    judge_average(&controller->tpot, controller->outlook.step_s, seconds,
+                  fmax(controller->load.life_s / 2.0, first_token_span_s));
+    if (!is_raised)
+        judge_learn(&controller->ttft, &before->ttft, &now->ttft);
+    judge_learn(&controller->tpot, &before->tpot, &now->tpot);
+}
+
+static double judge_added(const struct lull_serving_latency *latency, double at_s, double highest_s)
+{
+    if (!isfinite(latency->bound_s))
+        return 0.0;
+    return fmax(lull_latency_tail_above(&latency->tail, latency->bound_s / at_s) -
+                    lull_latency_tail_above(&latency->tail, latency->bound_s / highest_s),
+                0.0);
+}
+
+double lull_serving_added(const struct lull_serving_controller *controller,
+                          const struct lull_server_outlook *at,
+                          const struct lull_server_outlook *highest)
+{
+    return judge_added(&controller->ttft, at->first_token_s, highest->first_token_s) +
+           judge_added(&controller->tpot, at->step_s, highest->step_s);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/serving/server_load.h"
+
+#include <math.h>
+
+/* Time over which token rates are averaged. Default: shorter follows bursts, longer keeps the
+ * clock from following them. */
+static const double rate_s = 4.0;
+/* The same of the batch. Default: it only has to be longer than a reading's scatter. */
+static const double batch_s = 1.0;
+/* Requests that the mean prompt is made of. Default: prompts of one service vary fourfold, so fewer
+ * scatter by more than a tenth. */
+static const double prompt_memory = 200.0;
+/* Time over which a request's life is averaged. Default: it only sets how long a clock is blamed.
+ */
+static const double life_span_s = 30.0;
+
+static bool is_count(double value)
+{
+    return value >= 0.0 && value < 1e15;
+}
+
+/* A counter that is missing in either reading says nothing. */
+static double load_growth(double before, double now)
+{
+    return isfinite(before) && isfinite(now) ? now - before : 0.0;
+}
+
+static double load_histogram_count(const struct lull_serving_histogram *histogram)
+{
+    return histogram->count > 0 ? histogram->total[histogram->count - 1] : NAN;
+}
+
+static struct lull_server_change load_compare(const struct lull_serving_reading *before,
+                                              const struct lull_serving_reading *now)
+{
+    struct lull_server_change change = {
+        .seconds = (double)(now->time_ns - before->time_ns) * 1e-9,
+        .steps = load_growth(before->steps, now->steps),
+        .prompt_tokens = load_growth(before->prompt_tokens, now->prompt_tokens),
+        .output_tokens = load_growth(before->output_tokens, now->output_tokens),
+        .finished = load_growth(before->finished, now->finished),
+        .first_tokens =
+            load_growth(load_histogram_count(&before->ttft), load_histogram_count(&now->ttft)),
+    };
+
+    /* Each sequence of the batch gets one token in each step. */
+    if (!isfinite(before->steps) || !isfinite(now->steps))
+        change.steps = change.output_tokens / fmax((before->running + now->running) / 2.0, 1.0);
+    return change;
+}
+
+bool lull_server_load_accepts(const struct lull_server_load *load,
+                              const struct lull_serving_reading *reading)
+{
+    struct lull_server_change change;
+
+    if (!is_count(reading->running) || !is_count(reading->waiting) ||
+        !is_count(reading->output_tokens))
+        return false;
+    if (!load->has_reading || reading->is_restarted)
+        return true;
+    change = load_compare(&load->last, reading);
+    return change.seconds > 0.0 && change.steps >= 0.0 && change.prompt_tokens >= 0.0 &&
+           change.output_tokens >= 0.0 && change.finished >= 0.0 && change.first_tokens >= 0.0;
+}
+
+/* Requests without a token. Counters may have begun at different times, and requests may have been
+ * cancelled: an idle server corrects that. */
+static void load_count_pending(struct lull_server_load *load)
+{
+    const struct lull_serving_reading *const last = &load->last;
+    const double arrived = last->finished + load->requests;
+    const double difference = arrived - load_histogram_count(&last->ttft);
+
+    if (!isfinite(difference)) {
+        load->pending = last->waiting;
+        return;
+    }
+    if (load->requests == 0.0 || load->kept == 0 || difference - load->offset < last->waiting)
+        load->offset = difference - last->waiting;
+    load->pending = fmin(difference - load->offset, load->requests);
+}
+
+/* The age of the oldest pending request: before the reading that shows its arrival, and after the
+ * one before. The middle is taken. */
+static void load_find_oldest(struct lull_server_load *load)
+{
+    const double first = load->last.finished + load->requests - load->pending;
+    int64_t newer_ns = load->last.time_ns;
+
+    load->oldest_s = 0.0;
+    if (load->pending < 0.5 || !isfinite(first))
+        return;
+    for (uint64_t i = load->kept; i > 0 && i + LULL_SERVER_LOAD_KEPT > load->kept; i--) {
+        const uint64_t at = (i - 1) % LULL_SERVER_LOAD_KEPT;
+
+        if (load->arrivals[at].arrived < first + 0.5) {
+            newer_ns = newer_ns / 2 + load->arrivals[at].time_ns / 2;
+            break;
+        }
+        newer_ns = load->arrivals[at].time_ns;
+    }
+    load->oldest_s = (double)(load->last.time_ns - newer_ns) * 1e-9;
+}
+
+static void load_average(struct lull_server_load *load)
+{
+    const struct lull_server_change *const change = &load->change;
+    const double rate_share = -expm1(-change->seconds / rate_s);
+
+    if (change->seconds <= 0.0)
+        return;
+    load->prompt_rate += rate_share * (change->prompt_tokens / change->seconds - load->prompt_rate);
+    load->output_rate += rate_share * (change->output_tokens / change->seconds - load->output_rate);
+    load->running += -expm1(-change->seconds / batch_s) * (load->last.running - load->running);
+    if (change->finished > 0.0 && load->output_rate > 0.0) {
+        const double life_s = load->requests * change->seconds / change->finished;
+
+        load->life_s += -expm1(-change->seconds / life_span_s) * (life_s - load->life_s);
+    }
+    load->seen_prompts += change->first_tokens;
+    load->seen_prompt_tokens += change->prompt_tokens;
+    if (load->seen_prompts > prompt_memory) {
+        load->seen_prompt_tokens *= prompt_memory / load->seen_prompts;
+        load->seen_prompts = prompt_memory;
+    }
+    if (load->seen_prompts > 0.0)
+        load->prompt_tokens = load->seen_prompt_tokens / load->seen_prompts;
+}
+
+void lull_server_load_take(struct lull_server_load *load,
+                           const struct lull_serving_reading *reading)
+{
+    if (reading->is_restarted)
+        *load = (struct lull_server_load){0};
+    load->change = (struct lull_server_change){0};
+    if (load->has_reading)
+        load->change = load_compare(&load->last, reading);
+    load->last = *reading;
+    load->has_reading = true;
+    load->requests = reading->running + reading->waiting;
+    load_count_pending(load);
+    load_average(load);
+    load_find_oldest(load);
+    load->arrivals[load->kept % LULL_SERVER_LOAD_KEPT].time_ns = reading->time_ns;
+    load->arrivals[load->kept % LULL_SERVER_LOAD_KEPT].arrived = reading->finished + load->requests;
+    load->kept++;
+}

@@ -1,0 +1,61 @@
+/*
+ * The load of a server, from its readings: rates, and requests that have no token yet.
+ *
+ * A reading's requests in the queue and the batch, with those that are finished, are all that have
+ * arrived; the histogram of times to first token counts those that have begun to answer. The
+ * difference is pending: in the queue or in prefill. The queue is first in, first out, so the time
+ * at which the oldest pending request arrived follows from earlier readings.
+ *
+ * Pure; caller's storage; zero-initialised is empty. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SERVING_SERVER_LOAD_H
+#define LULL_CORE_SERVING_SERVER_LOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/serving/reading.h"
+
+enum { LULL_SERVER_LOAD_KEPT = 256 };
+
+/* What has changed between two readings. Counters that the server lacks are 0. */
+struct lull_server_change {
+    double seconds;
+    double steps;
+    double prompt_tokens;
+    double output_tokens;
+    double finished;
+    double first_tokens; /* requests that got theirs */
+};
+
+struct lull_server_load {
+    bool has_reading;
+    struct lull_serving_reading last;
+    struct lull_server_change change; /* up to it; all 0 after the first reading */
+    double requests;                  /* in queue and batch */
+    double pending;
+    double oldest_s;      /* age of the oldest pending request; 0: none */
+    double prompt_rate;   /* tokens per second, over some seconds */
+    double output_rate;   /* tokens per second, over some seconds */
+    double running;       /* over a second */
+    double prompt_tokens; /* of one request; 0: none is known */
+    double life_s;        /* of one request; 0: none is known */
+    double offset;        /* of the difference of counters */
+    double seen_prompts;  /* requests and tokens that prompt_tokens is made of */
+    double seen_prompt_tokens;
+    uint64_t kept; /* readings in the ring */
+    struct {
+        int64_t time_ns;
+        double arrived;
+    } arrivals[LULL_SERVER_LOAD_KEPT];
+};
+
+/* Returns whether a reading can be used after the last one: its numbers are there and possible. */
+bool lull_server_load_accepts(const struct lull_server_load *load,
+                              const struct lull_serving_reading *reading);
+
+/* Takes an accepted reading. */
+void lull_server_load_take(struct lull_server_load *load,
+                           const struct lull_serving_reading *reading);
+
+#endif

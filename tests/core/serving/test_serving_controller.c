@@ -1,0 +1,250 @@
+/*
+ * The controller on a small server of this test's own, in virtual time.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../property.h"
+#include "serving_plant.h"
+
+enum { ROOM = 20000 };
+
+static const struct lull_objective objective = {0.5, 0.05, 0.99};
+
+struct scene {
+    struct plant_config plant;
+    struct plant_request *requests;
+    size_t count;
+    struct lull_serving_config config;
+};
+
+/* A server with a load of `rate` requests per second. */
+static struct scene scene_make(double rate, double seconds, uint64_t seed)
+{
+    struct scene scene = {
+        .plant = plant_small(lull_device_curve_find("H100-SXM5", strlen("H100-SXM5"))),
+        .requests = calloc(ROOM, sizeof(struct plant_request)),
+    };
+    struct lull_random random;
+
+    assert_non_null(scene.requests);
+    lull_random_init(&random, seed);
+    scene.count = plant_arrivals(scene.requests, ROOM, 0.0, seconds, rate, 500.0, 150.0, &random);
+    scene.config = plant_controller_config(&scene.plant, &objective);
+    return scene;
+}
+
+static struct plant_result scene_run(struct scene *scene, double seconds,
+                                     const struct plant_faults *faults, plant_watch_fn *watch,
+                                     void *user)
+{
+    struct lull_serving_controller *const controller =
+        lull_serving_controller_create(&scene->config);
+    struct plant_result result;
+
+    assert_non_null(controller);
+    result = plant_run(&scene->plant, scene->requests, scene->count, seconds, controller, 0.0,
+                       faults, watch, user);
+    lull_serving_controller_destroy(controller);
+    return result;
+}
+
+static double scene_misses(const struct scene *scene)
+{
+    double missed = 0.0;
+
+    for (size_t i = 0; i < scene->count; i++)
+        missed += plant_missed(&scene->requests[i], &objective);
+    return missed / (double)scene->count;
+}
+
+/* A decode-heavy load: most of the energy that a lower clock saves is saved, and misses stay. */
+static void test_it_saves_energy_and_keeps_the_objective(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct scene scene = scene_make(3.0, 900.0, seed);
+        const struct plant_result full =
+            plant_run(&scene.plant, scene.requests, scene.count, 900.0, NULL,
+                      scene.plant.curve->sm_max_mhz, NULL, NULL, NULL);
+        const double missed = scene_misses(&scene);
+        const struct plant_result lull = scene_run(&scene, 900.0, NULL, NULL, NULL);
+
+        holds(lull.first_lower_s < 10.0, seed);
+        holds(1.0 - lull.joules / full.joules > 0.36, seed);
+        holds(scene_misses(&scene) < missed + 0.005, seed);
+        holds(fabs(lull.state.saved_ratio - (1.0 - lull.joules / full.joules)) < 0.05, seed);
+        free(scene.requests);
+    }
+}
+
+struct danger {
+    double from_s;
+    double to_s;
+    double late_s;  /* readings in this time at which the clock was not the highest */
+    double first_s; /* when it was first; INFINITY: never */
+    double highest_mhz;
+    enum lull_serving_mode mode; /* of the last reading before to_s */
+    char reason[160];
+};
+
+static void watch_danger(void *user, double now_s, double clock_mhz,
+                         const struct lull_serving_reading *reading,
+                         const struct lull_serving_state *at)
+{
+    struct danger *const danger = user;
+
+    (void)reading;
+    if (now_s < danger->from_s || now_s >= danger->to_s)
+        return;
+    danger->mode = at->mode;
+    strncpy(danger->reason, at->reason, sizeof(danger->reason) - 1);
+    if (clock_mhz < danger->highest_mhz)
+        danger->late_s += 0.1;
+    else if (danger->first_s > now_s)
+        danger->first_s = now_s;
+}
+
+static struct danger danger_between(const struct scene *scene, double from_s, double to_s)
+{
+    return (struct danger){.from_s = from_s,
+                           .to_s = to_s,
+                           .first_s = INFINITY,
+                           .highest_mhz = scene->plant.curve->sm_max_mhz};
+}
+
+/* Ten times the load for five seconds: the highest clock within a reading or two. */
+static void test_it_raises_in_a_burst(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct scene scene = scene_make(3.0, 120.0, seed);
+        struct lull_random random;
+        struct danger danger = danger_between(&scene, 120.0, 125.0);
+
+        lull_random_init(&random, seed + 100);
+        scene.count += plant_arrivals(scene.requests + scene.count, ROOM - scene.count, 120.0,
+                                      125.0, 50.0, 500.0, 150.0, &random);
+        scene_run(&scene, 130.0, NULL, watch_danger, &danger);
+        holds(danger.first_s < 120.6, seed);
+        free(scene.requests);
+    }
+}
+
+static void test_missing_metrics_raise_it(void **state)
+{
+    struct scene scene = scene_make(3.0, 200.0, 1);
+    const struct plant_faults faults = {.vanish_from_s = 100.0, .vanish_to_s = 110.0};
+    struct danger danger = danger_between(&scene, 100.45, 110.0);
+
+    (void)state;
+    scene_run(&scene, 200.0, &faults, watch_danger, &danger);
+    assert_near(danger.late_s, 0.0, 0.0);
+    assert_int_equal(danger.mode, LULL_SERVING_BLIND);
+    assert_string_equal(danger.reason, "The server's metrics are missing.");
+    danger = danger_between(&scene, 150.0, 190.0);
+    scene_run(&scene, 200.0, &faults, watch_danger, &danger);
+    assert_true(danger.late_s > 30.0);
+    free(scene.requests);
+}
+
+static void test_frozen_metrics_raise_it(void **state)
+{
+    struct scene scene = scene_make(3.0, 200.0, 1);
+    const struct plant_faults faults = {.freeze_from_s = 100.0, .freeze_to_s = 115.0};
+    struct danger danger = danger_between(&scene, 101.5, 115.0);
+
+    (void)state;
+    scene_run(&scene, 200.0, &faults, watch_danger, &danger);
+    assert_near(danger.late_s, 0.0, 0.0);
+    assert_int_equal(danger.mode, LULL_SERVING_BLIND);
+    free(scene.requests);
+}
+
+/* A restarted server is another server: it is learned from the beginning. */
+static void test_a_restart_raises_it(void **state)
+{
+    struct scene scene = scene_make(3.0, 200.0, 1);
+    const struct plant_faults faults = {.restart_s = 100.0};
+    struct danger danger = danger_between(&scene, 100.15, 101.5);
+
+    (void)state;
+    scene_run(&scene, 200.0, &faults, watch_danger, &danger);
+    assert_near(danger.late_s, 0.0, 0.0);
+    assert_int_equal(danger.mode, LULL_SERVING_LEARNING);
+    free(scene.requests);
+}
+
+static void test_implausible_readings_raise_it(void **state)
+{
+    struct scene scene = scene_make(3.0, 60.0, 1);
+    struct lull_serving_controller *const controller =
+        lull_serving_controller_create(&scene.config);
+    struct lull_serving_reading reading = {.time_ns = INT64_C(61000000000), .running = 1.0};
+    struct lull_serving_state at;
+
+    (void)state;
+    plant_run(&scene.plant, scene.requests, scene.count, 60.0, controller, 0.0, NULL, NULL, NULL);
+    lull_serving_controller_take(controller, &reading); /* counters fall without a restart */
+    assert_near(lull_serving_controller_poll(controller, reading.time_ns), 1980.0, 0.0);
+    lull_serving_controller_state(controller, &at);
+    assert_int_equal(at.mode, LULL_SERVING_BLIND);
+    reading.running = NAN;
+    lull_serving_controller_take(controller, &reading);
+    assert_near(lull_serving_controller_poll(controller, reading.time_ns), 1980.0, 0.0);
+    lull_serving_controller_destroy(controller);
+    free(scene.requests);
+}
+
+/* An idle server is parked within a second, at the lowest clock that the first token can bear. */
+static void test_idle_servers_are_parked(void **state)
+{
+    const double bounds_s[] = {INFINITY, 0.02, 0.0};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct scene scene = scene_make(3.0, 60.0, 1);
+        struct danger danger;
+
+        scene.config.wake_s = bounds_s[i];
+        danger = danger_between(&scene, 100.0, 160.0);
+        scene_run(&scene, 160.0, NULL, watch_danger, &danger);
+        assert_int_equal(danger.mode, LULL_SERVING_IDLE);
+        if (bounds_s[i] > 0.0)
+            assert_true(danger.late_s > 59.0);
+        else
+            assert_near(danger.late_s, 0.0, 0.0);
+        free(scene.requests);
+    }
+}
+
+/* Lull does not know the product: cautious, but it works. */
+static void test_an_unknown_product(void **state)
+{
+    struct scene scene = scene_make(3.0, 300.0, 1);
+    struct plant_result lull;
+
+    (void)state;
+    scene.config.curve = NULL;
+    lull = scene_run(&scene, 300.0, NULL, NULL, NULL);
+    assert_true(lull.clock_s / lull.seconds < 0.9);
+    assert_true(scene_misses(&scene) < 0.01);
+    free(scene.requests);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_saves_energy_and_keeps_the_objective),
+        cmocka_unit_test(test_it_raises_in_a_burst),
+        cmocka_unit_test(test_missing_metrics_raise_it),
+        cmocka_unit_test(test_frozen_metrics_raise_it),
+        cmocka_unit_test(test_a_restart_raises_it),
+        cmocka_unit_test(test_implausible_readings_raise_it),
+        cmocka_unit_test(test_idle_servers_are_parked),
+        cmocka_unit_test(test_an_unknown_product),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
