@@ -143,7 +143,7 @@ enum lull_trial_result {
     LULL_TRIAL_NOT_DEGRADED, /* screen, proof or check: the verdict */
     LULL_TRIAL_DEGRADED,
     LULL_TRIAL_UNPROVEN, /* proof or check: no verdict is possible */
-    LULL_TRIAL_GIVES_UP, /* proof: it is disturbed all the time */
+    LULL_TRIAL_GIVES_UP, /* proof: it is disturbed all the time, or its clocks are not lowered */
     LULL_TRIAL_RESTARTS, /* something was learnt about the job that its pairs did not
                             take into account: begin again, as the same kind */
     LULL_TRIAL_UNTRIED, /* screen: too few clocks were changed in some of its pairs; it continues */

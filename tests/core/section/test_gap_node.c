@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "core/section/controller/controller.h"
+#include "core/section/controller/state.h"
 
 enum { MAX_GPUS = 8, GAPS = 4, POINTS = 9, ITERATIONS = 400, MEASURED = 100 };
 
@@ -44,7 +44,9 @@ struct node {
     int64_t call_ends_ns;
     uint32_t computed;
     uint32_t computed_low;
-    uint32_t switched; /* gaps, of all GPUs, at the end */
+    uint32_t switched;                     /* gaps, of all GPUs, at the end */
+    uint64_t wanted[LULL_TRIAL_WATCH + 1]; /* changes of clocks in pairs, by kind of trial */
+    uint64_t made[LULL_TRIAL_WATCH + 1];
     double low_ms;
 };
 
@@ -141,6 +143,14 @@ static void take_commands(struct node *node)
     }
 }
 
+static void count_changes(struct node *node)
+{
+    const struct lull_trial *trial = &node->controller->trial;
+
+    node->wanted[trial->kind] += trial->wanted_changes > 0;
+    node->made[trial->kind] += trial->made_changes > 0;
+}
+
 static int64_t next_ns(const struct node *node)
 {
     int64_t next = lull_controller_wake_ns(node->controller);
@@ -199,6 +209,7 @@ static struct node run(uint32_t gpus, double call_ms, double settle_ms, double s
             if (node.gpus[i].edge_ns <= node.now_ns)
                 pass_edge(&node, i);
         take_commands(&node);
+        count_changes(&node);
         drive(&node);
     }
     assert_true(spread > 0.0 || lull_controller_look(node.controller).has_settled);
@@ -242,9 +253,24 @@ static void test_late_commands_drop_no_gap(void **state)
     assert_int_equal(noisy.switched, 4 * GAPS);
 }
 
+/* A pair in which the clocks stayed high says nothing, in a proof as in a screen. */
+static void test_every_trial_counts_its_changes(void **state)
+{
+    const struct node node = run(2, 4.0, 10.0, 0.0);
+
+    (void)state;
+    for (int kind = LULL_TRIAL_SCREEN; kind <= LULL_TRIAL_WATCH; kind++) {
+        if (kind == LULL_TRIAL_CHECK)
+            continue;
+        assert_true(node.wanted[kind] > 0);
+        assert_true(node.made[kind] > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_trial_counts_its_changes),
         cmocka_unit_test(test_calls_that_queue_are_foreseen),
         cmocka_unit_test(test_late_commands_drop_no_gap),
     };

@@ -464,6 +464,12 @@ static void test_a_pair_counts_if_enough_changes_were_made(void **state)
     lull_trial_want_change(&world.trial);
     assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
     assert_int_equal(estimate_of(&world, true).pairs, 3);
+    /* A proof never counts one: it is given up. */
+    begin(&world, LULL_TRIAL_PROOF);
+    for (int i = 0; i <= 14; i++) {
+        lull_trial_want_change(&world.trial);
+        assert_int_equal(run_on(&world), i < 14 ? LULL_TRIAL_SET_ASIDE : LULL_TRIAL_GIVES_UP);
+    }
     begin(&world, LULL_TRIAL_WATCH);
     lull_trial_want_change(&world.trial);
     assert_int_equal(run_on(&world), LULL_TRIAL_SET_ASIDE);

@@ -94,11 +94,15 @@ static bool is_ahead(const struct lull_controlled_gpu *gpu)
     return gpu->ahead_section >= 0 && gpu->feed.requested != 0;
 }
 
+/* A screen tests one target. Every other trial tests all lowered targets together. */
 static bool is_under_test(const struct lull_controller *controller,
                           const struct lull_controlled_gpu *gpu, uint32_t index)
 {
-    return controller->targets.current != LULL_CONTROLLER_NO_TARGET &&
-           gpu->target_of[index] == controller->targets.current;
+    const int32_t target = gpu->target_of[index];
+
+    if (controller->targets.current == LULL_CONTROLLER_NO_TARGET)
+        return target != LULL_CONTROLLER_NO_TARGET;
+    return target == controller->targets.current;
 }
 
 void lull_controller_gap_begins(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
