@@ -333,8 +333,8 @@ class Program(unittest.TestCase):
 
     def test_an_unknown_model_ends_all_commands_alike(self):
         for command in ("analyze", "simulate", "play"):
-            self.refused([command, "--model", "B200", "x"], "A100-SXM4-40GB", status=4)
-        self.refused(["emulate", "1xB200", "--", "true"], "A100-SXM4-40GB", status=4)
+            self.refused([command, "--model", "B300", "x"], "A100-SXM4-40GB", status=4)
+        self.refused(["emulate", "1xB300", "--", "true"], "A100-SXM4-40GB", status=4)
 
     def test_a_full_disk_fails(self):
         for arguments in (["help"], ["run", "--help"], ["--version"], ["simulate", "--preset", "moe-alltoall",

@@ -168,7 +168,8 @@ static void test_names(void **state)
     assert_null(find(""));
     check_product("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB", NULL);
     check_product("nvidia h100 80gb hbm3", "H100-SXM5", NULL);
-    check_product("NVIDIA B200", "H200-SXM", "B200");
+    check_product("NVIDIA B200", "B200-SXM", NULL);
+    check_product("NVIDIA B300", "B200-SXM", "B300");
     check_product("NVIDIA RTX A4000", NULL, NULL); /* it is no A40 */
     check_product("NVIDIA XA40", NULL, NULL);
     check_product("", NULL, NULL);

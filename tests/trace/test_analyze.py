@@ -316,7 +316,7 @@ class MadeUp(unittest.TestCase):
         self.assertTrue(self.rank(other.encode())["assumptions"]["gpu_assumed"])
 
     def test_curves_are_borrowed(self):
-        for product, model in (("NVIDIA H800", "H100-SXM5"), ("NVIDIA H20", "H100-SXM5"), ("NVIDIA B200", "H200-SXM"),
+        for product, model in (("NVIDIA H800", "H100-SXM5"), ("NVIDIA H20", "H100-SXM5"), ("NVIDIA GB200", "B200-SXM"),
                                ("AMD Instinct MI325X", "MI300X"), ("NVIDIA L40S", "A40"), ("NVIDIA A800-SXM4-80GB", "A100-SXM4-80GB"),
                                ("NVIDIA H100 PCIe", "H100-SXM5")):
             data = json.dumps({"traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": product}]}).encode()
@@ -324,7 +324,7 @@ class MadeUp(unittest.TestCase):
             self.assertEqual((assumed["gpu"], assumed["gpu_assumed"]), (model, False), product)
             self.assertIn(assumed["gpu_borrowed_for"], product)
             self.assertIn(f"those of {model} are used", analyze("-", data=data).stdout.decode())
-        for product in ("AMD Instinct MI300X", "NVIDIA H200", "NVIDIA H100 80GB HBM3"):
+        for product in ("AMD Instinct MI300X", "NVIDIA H200", "NVIDIA B200", "NVIDIA H100 80GB HBM3"):
             data = json.dumps({"traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": product}]}).encode()
             self.assertIsNone(self.rank(data)["assumptions"]["gpu_borrowed_for"], product)
 

@@ -20,11 +20,15 @@ struct lull_llm {
     uint32_t ffn;            /* width of the dense feed-forward part; 0: none */
     uint32_t experts;        /* 0: dense */
     uint32_t active_experts; /* of each token */
+    uint32_t expert_layers;  /* the others have a dense feed-forward part */
     uint32_t expert_ffn;
     uint32_t shared_ffn; /* of experts that every token passes */
     uint32_t vocabulary;
     double weight_bytes;   /* per parameter: 2 bfloat16, 1 fp8, 0.53 mxfp4 */
+    double dense_bytes;    /* per parameter outside the experts */
     double kv_token_bytes; /* cache of one token, all layers */
+    double state_bytes;    /* of one sequence, read and written by each step; 0: none */
+    double dense_params;   /* of the layers, without experts and embeddings */
     double total_params;
     double active_params;
 };

@@ -1,0 +1,378 @@
+/*
+ * A step is a sum of kernels. Each one's time is a roofline, rounded where memory and cores are
+ * about equally slow, and its energy that of its bytes and operations.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "emulator/server/step.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "emulator/server/step_gpu.h"
+
+enum {
+    BFLOAT16_BYTES = 2,
+    LOGIT_BYTES = 12,    /* float32, written once and read twice */
+    TILE_ROWS = 64,      /* tensor cores compute at least as many rows */
+    RESERVED_MIB = 2048, /* activations and captured graphs */
+};
+
+struct step_sum {
+    const struct lull_step_gpu *params;
+    double seconds;
+    double memory_s; /* the part that waits for memory or links */
+    double base_j;   /* of memory */
+    double core_j;   /* at the highest clock */
+};
+
+/* What a kernel moves and computes on one GPU. */
+struct step_kernel {
+    double fixed_s;
+    double memory_s;
+    double core_s;
+    double bytes;
+    double core_j;
+};
+
+static void add_kernel(struct step_sum *sum, const struct step_kernel *kernel)
+{
+    const double memory = kernel->memory_s * kernel->memory_s * kernel->memory_s;
+    const double core = kernel->core_s * kernel->core_s * kernel->core_s;
+    const double rounded = cbrt(memory + core);
+
+    sum->seconds += kernel->fixed_s + rounded;
+    if (rounded > 0)
+        sum->memory_s += rounded * memory / (memory + core);
+    sum->base_j += kernel->bytes * sum->params->byte_pj * 1e-12;
+    sum->core_j += kernel->core_j;
+}
+
+static void add_layers(struct step_sum *sum, double count, const struct step_sum *layer)
+{
+    sum->seconds += count * layer->seconds;
+    sum->memory_s += count * layer->memory_s;
+    sum->base_j += count * layer->base_j;
+    sum->core_j += count * layer->core_j;
+}
+
+/* ---- matrix products ---------------------------------------------------------------------- */
+
+struct step_matmul {
+    double rows;    /* tokens */
+    double columns; /* of the output */
+    double depth;
+    double weight_bytes; /* per weight */
+};
+
+static enum lull_step_precision precision_of(double weight_bytes)
+{
+    return weight_bytes >= 1.0 && weight_bytes < 1.5 ? LULL_STEP_FP8 : LULL_STEP_BFLOAT16;
+}
+
+static void add_matmul(struct step_sum *sum, const struct step_matmul *matmul)
+{
+    const struct lull_step_gpu *const params = sum->params;
+    const enum lull_step_precision precision = precision_of(matmul->weight_bytes);
+    const double weights = matmul->columns * matmul->depth;
+    const double bytes = weights * matmul->weight_bytes +
+                         matmul->rows * (matmul->columns + matmul->depth) * BFLOAT16_BYTES;
+    const double flops = 2.0 * weights * matmul->rows;
+    const double padded = 2.0 * weights * fmax(matmul->rows, TILE_ROWS);
+
+    if (weights <= 0 || matmul->rows <= 0)
+        return;
+    add_kernel(sum, &(struct step_kernel){
+                        .fixed_s = params->matmul_us * 1e-6,
+                        .memory_s = bytes / (params->weight_gbs * 1e9),
+                        .core_s = padded / (params->tflops[precision] * 1e12),
+                        .bytes = bytes,
+                        .core_j = (bytes * params->byte_core_pj +
+                                   flops * params->flop_core_pj[precision]) *
+                                  1e-12,
+                    });
+}
+
+/* Adds `count` layers' matrix products: one that is split by columns and one by rows. */
+static void add_matmul_pair(struct step_sum *sum, double count, double rows, double hidden,
+                            double wide, double narrow, double weight_bytes)
+{
+    struct step_sum layer = {.params = sum->params};
+
+    add_matmul(&layer, &(struct step_matmul){rows, wide, hidden, weight_bytes});
+    add_matmul(&layer, &(struct step_matmul){rows, hidden, narrow, weight_bytes});
+    add_layers(sum, count, &layer);
+}
+
+static double attention_params(const struct lull_llm *llm)
+{
+    return 2.0 * llm->hidden * (llm->heads + llm->kv_heads) * llm->head_dim;
+}
+
+/* The products of all layers outside the experts. */
+static void add_dense(struct step_sum *sum, const struct lull_step_setup *setup, double tokens)
+{
+    const struct lull_llm *const llm = setup->llm;
+    const double gpus = setup->gpus;
+    const double hidden = llm->hidden;
+    const uint32_t dense_layers = llm->ffn > 0 ? llm->layers - llm->expert_layers : 0;
+    const uint32_t other_layers = llm->layers - llm->attention_layers;
+    const double bytes = llm->dense_bytes;
+
+    add_matmul_pair(sum, llm->attention_layers, tokens, hidden,
+                    (llm->heads + 2.0 * llm->kv_heads) * llm->head_dim / gpus,
+                    (double)llm->heads * llm->head_dim / gpus, bytes);
+    add_matmul_pair(sum, dense_layers, tokens, hidden, 2.0 * llm->ffn / gpus, llm->ffn / gpus,
+                    bytes);
+    if (llm->shared_ffn > 0)
+        add_matmul_pair(sum, llm->expert_layers, tokens, hidden, 2.0 * llm->shared_ffn / gpus,
+                        llm->shared_ffn / gpus, bytes);
+    if (other_layers > 0) {
+        const double known = llm->attention_layers * attention_params(llm) +
+                             dense_layers * 3.0 * hidden * llm->ffn +
+                             llm->expert_layers * hidden * (3.0 * llm->shared_ffn + llm->experts);
+        const double width = (llm->dense_params - known) / other_layers / (2.0 * hidden);
+
+        add_matmul_pair(sum, other_layers, tokens, hidden, width / gpus, width / gpus, bytes);
+    }
+}
+
+/* ---- experts ------------------------------------------------------------------------------ */
+
+static void add_experts(struct step_sum *sum, const struct lull_step_setup *setup, double tokens)
+{
+    const struct lull_llm *const llm = setup->llm;
+    const struct lull_step_gpu *const params = sum->params;
+    const enum lull_step_precision precision = precision_of(llm->weight_bytes);
+
+    if (llm->expert_layers == 0)
+        return;
+
+    const double spread = 1.0 + params->expert_spread * log2(setup->gpus);
+    const double used = (double)llm->active_experts / llm->experts;
+    const double distinct = llm->experts * (1.0 - pow(1.0 - used, tokens));
+    const double weights = 3.0 * llm->hidden * llm->expert_ffn / setup->gpus;
+    const double bytes = distinct * weights * llm->weight_bytes + tokens * llm->active_experts *
+                                                                      4.0 * llm->hidden *
+                                                                      BFLOAT16_BYTES / setup->gpus;
+    const double flops = 2.0 * weights * tokens * llm->active_experts;
+    const double padded = 2.0 * weights * (tokens * llm->active_experts + distinct * TILE_ROWS / 2);
+    struct step_sum layer = {.params = params};
+
+    add_kernel(
+        &layer,
+        &(struct step_kernel){
+            .fixed_s = params->expert_us * 1e-6,
+            .memory_s =
+                spread * bytes / (params->weight_gbs * params->expert_ratio[precision] * 1e9),
+            .core_s =
+                spread * padded / (params->tflops[precision] * params->expert_tflops_ratio * 1e12),
+            .bytes = bytes,
+            .core_j =
+                (bytes * params->byte_core_pj + flops * params->flop_core_pj[precision]) * 1e-12,
+        });
+    layer.core_j += layer.seconds * params->expert_core_w;
+    add_layers(sum, llm->expert_layers, &layer);
+}
+
+/* ---- attention, state and the rest of the layers ------------------------------------------ */
+
+static double cache_shards(const struct lull_step_setup *setup)
+{
+    return fmin(setup->gpus, fmax(setup->llm->kv_heads, 1));
+}
+
+static void add_decode_attention(struct step_sum *sum, const struct lull_step_setup *setup,
+                                 const struct lull_step_batch *batch)
+{
+    const struct lull_llm *const llm = setup->llm;
+    const struct lull_step_gpu *const params = sum->params;
+
+    if (batch->decoding == 0)
+        return;
+
+    const double context = batch->decode_context + params->tile_tokens * batch->decoding;
+    const double bytes = context * llm->kv_token_bytes / cache_shards(setup);
+    const double flops =
+        4.0 * context * llm->attention_layers * llm->heads * llm->head_dim / setup->gpus;
+
+    add_kernel(sum, &(struct step_kernel){
+                        .fixed_s = llm->attention_layers * params->attention_us * 1e-6,
+                        .memory_s = bytes / (params->cache_gbs * 1e9),
+                        .bytes = bytes,
+                        .core_j = (bytes * params->cache_core_pj +
+                                   flops * params->flop_core_pj[LULL_STEP_BFLOAT16]) *
+                                  1e-12,
+                    });
+}
+
+static void add_prefill_attention(struct step_sum *sum, const struct lull_step_setup *setup,
+                                  const struct lull_step_batch *batch)
+{
+    const struct lull_llm *const llm = setup->llm;
+    const struct lull_step_gpu *const params = sum->params;
+
+    if (batch->prefill_tokens == 0)
+        return;
+
+    const double width = 4.0 * llm->attention_layers * llm->heads * llm->head_dim / setup->gpus;
+    const double flops = width * batch->prefill_context;
+    const double padded = flops + width * batch->prefill_tokens * params->prompt_tile;
+
+    add_kernel(sum, &(struct step_kernel){
+                        .fixed_s = llm->attention_layers * params->attention_us * 1e-6,
+                        .core_s = padded / (params->attention_tflops * 1e12),
+                        .core_j = flops * params->flop_core_pj[LULL_STEP_BFLOAT16] * 1e-12,
+                    });
+}
+
+/* Norms, positions and activation functions read and write what flows between the products. */
+static void add_rest(struct step_sum *sum, const struct lull_step_setup *setup,
+                     const struct lull_step_batch *batch, double tokens)
+{
+    const struct lull_llm *const llm = setup->llm;
+    const struct lull_step_gpu *const params = sum->params;
+    const double values = 8.0 * llm->hidden + 3.0 * llm->ffn / setup->gpus;
+    const double bytes = llm->layers * tokens * values * BFLOAT16_BYTES;
+    const double state = batch->decoding * llm->state_bytes / setup->gpus;
+    const double logits = batch->sampled * (double)llm->vocabulary * LOGIT_BYTES;
+
+    add_kernel(sum, &(struct step_kernel){
+                        .fixed_s = llm->layers * params->layer_us * 1e-6,
+                        .memory_s = (bytes + logits) / (params->weight_gbs * 1e9) +
+                                    state / (params->state_gbs * 1e9),
+                        .bytes = bytes + logits + state,
+                        .core_j = (bytes + logits + state) * params->byte_core_pj * 1e-12,
+                    });
+}
+
+/* ---- collectives -------------------------------------------------------------------------- */
+
+static double collective_start_s(const struct lull_step_gpu *params, uint32_t gpus)
+{
+    return params->link_us * 1e-6 * pow(params->link_growth, log2(gpus) - 1.0);
+}
+
+static double collective_transfer_s(const struct lull_step_gpu *params, uint32_t gpus, double bytes)
+{
+    return bytes * 2.0 * (gpus - 1) / gpus / (params->link_gbs * 1e9);
+}
+
+double lull_step_collective_s(const struct lull_step_gpu *params, uint32_t gpus, double bytes)
+{
+    return collective_start_s(params, gpus) + collective_transfer_s(params, gpus, bytes);
+}
+
+/* Attention and the feed-forward part each end with a sum over the GPUs. */
+static void add_collectives(struct step_sum *sum, const struct lull_step_setup *setup,
+                            double tokens)
+{
+    const struct lull_llm *const llm = setup->llm;
+    const bool is_hybrid = llm->state_bytes > 0; /* a layer is either of the two */
+    const double count = (is_hybrid ? 1.0 : 2.0) * llm->layers;
+    const double bytes = tokens * llm->hidden * BFLOAT16_BYTES;
+
+    if (setup->gpus < 2)
+        return;
+    add_kernel(sum, &(struct step_kernel){
+                        .fixed_s = count * collective_start_s(sum->params, setup->gpus),
+                        .memory_s = count * collective_transfer_s(sum->params, setup->gpus, bytes),
+                        .core_j = count * sum->params->link_core_w *
+                                  lull_step_collective_s(sum->params, setup->gpus, bytes),
+                    });
+}
+
+/* ---- the step ----------------------------------------------------------------------------- */
+
+static void write_cost(const struct step_sum *sum, const struct lull_gpu_model *gpu, double host_us,
+                       struct lull_step_cost *cost_out)
+{
+    const double voltage = lull_gpu_curve_at(&gpu->voltage, gpu->sm_max_mhz);
+    const double waiting_w = lull_gpu_curve_at(&gpu->active_idle_w, gpu->sm_max_mhz);
+    const double core_w =
+        waiting_w - gpu->idle_w + sum->params->busy_w + sum->core_j / sum->seconds;
+
+    cost_out->host_s = host_us * 1e-6;
+    cost_out->gpu_s = sum->seconds;
+    cost_out->profile = (struct lull_gpu_profile){
+        .name = "step",
+        .base_w = gpu->idle_w + sum->base_j / sum->seconds,
+        .slope_w = core_w / (voltage * voltage),
+        .memory_ratio = fmin(sum->memory_s / sum->seconds, 1.0),
+    };
+}
+
+void lull_step_cost_with(const struct lull_step_gpu *params, const struct lull_step_setup *setup,
+                         const struct lull_step_batch *batch, struct lull_step_cost *cost_out)
+{
+    const double tokens = (double)batch->decoding + batch->prefill_tokens;
+    const struct lull_llm *const llm = setup->llm;
+    struct step_sum sum = {.params = params};
+    double host_us = params->host_us + params->host_sequence_us * batch->decoding;
+
+    if (batch->prefill_tokens > 0)
+        host_us += params->host_prefill_us;
+    add_dense(&sum, setup, tokens);
+    add_experts(&sum, setup, tokens);
+    add_decode_attention(&sum, setup, batch);
+    add_prefill_attention(&sum, setup, batch);
+    add_rest(&sum, setup, batch, tokens);
+    add_collectives(&sum, setup, tokens);
+    add_matmul(&sum, &(struct step_matmul){batch->sampled, (double)llm->vocabulary / setup->gpus,
+                                           llm->hidden, BFLOAT16_BYTES});
+
+    write_cost(&sum, setup->gpu, host_us, cost_out);
+}
+
+void lull_step_matmul_cost(const struct lull_step_gpu *params, const struct lull_gpu_model *gpu,
+                           double rows, double columns, double depth, double weight_bytes,
+                           struct lull_step_cost *cost_out)
+{
+    struct step_sum sum = {.params = params};
+
+    add_matmul(&sum, &(struct step_matmul){rows, columns, depth, weight_bytes});
+    write_cost(&sum, gpu, 0, cost_out);
+}
+
+void lull_step_attention_cost(const struct lull_step_gpu *params,
+                              const struct lull_step_setup *setup,
+                              const struct lull_step_batch *batch, struct lull_step_cost *cost_out)
+{
+    struct step_sum sum = {.params = params};
+
+    add_decode_attention(&sum, setup, batch);
+    add_prefill_attention(&sum, setup, batch);
+    write_cost(&sum, setup->gpu, 0, cost_out);
+}
+
+static const struct lull_step_gpu *find_params(const struct lull_gpu_model *gpu)
+{
+    for (uint32_t i = 0; i < lull_step_gpu_count; i++)
+        if (strcmp(lull_step_gpus[i].name, gpu->name) == 0)
+            return &lull_step_gpus[i];
+    return NULL;
+}
+
+void lull_step_cost(const struct lull_step_setup *setup, const struct lull_step_batch *batch,
+                    struct lull_step_cost *cost_out)
+{
+    const struct lull_step_gpu *const params = find_params(setup->gpu);
+
+    lull_step_cost_with(params != NULL ? params : &lull_step_gpus[0], setup, batch, cost_out);
+}
+
+double lull_step_cache_tokens(const struct lull_step_setup *setup)
+{
+    const struct lull_llm *const llm = setup->llm;
+    const double used_ratio = 0.9;
+    const double mib = 1024.0 * 1024.0;
+    const double experts = 3.0 * llm->hidden * llm->expert_ffn * llm->experts * llm->expert_layers;
+    const double embeddings = llm->total_params - llm->dense_params - experts;
+    const double weights = llm->dense_params * llm->dense_bytes + experts * llm->weight_bytes +
+                           embeddings * BFLOAT16_BYTES;
+    const double memory = (used_ratio * setup->gpu->memory_mib - RESERVED_MIB) * mib;
+    const double room = memory - weights / setup->gpus;
+
+    return fmax(room, 0.0) * cache_shards(setup) / llm->kv_token_bytes;
+}

@@ -1,0 +1,253 @@
+/*
+ * Time and power of a step: properties over many shapes, and the sum of one dense model computed
+ * here once more. SPDX-License-Identifier: Apache-2.0
+ */
+#include "check.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "emulator/server/step.h"
+#include "emulator/server/step_gpu.h"
+
+static const char *const gpus[] = {"A100-SXM4-80GB", "H100-SXM5", "H200-SXM", "B200-SXM"};
+static const uint32_t batches[] = {1, 2, 8, 32, 100, 256, 1024};
+
+enum {
+    GPU_COUNT = sizeof(gpus) / sizeof(gpus[0]),
+    BATCH_COUNT = sizeof(batches) / sizeof(batches[0]),
+};
+
+static struct lull_step_setup setup_of(const char *gpu, const char *llm, uint32_t count)
+{
+    return (struct lull_step_setup){
+        .gpu = lull_gpu_model_find(gpu, (uint32_t)strlen(gpu)),
+        .llm = lull_llm_find(llm),
+        .gpus = count,
+    };
+}
+
+static struct lull_step_cost cost_of(const struct lull_step_setup *setup, uint32_t decoding,
+                                     double context, uint32_t prompt)
+{
+    const struct lull_step_batch batch = {
+        .decoding = decoding,
+        .decode_context = decoding * context,
+        .prefill_tokens = prompt,
+        .prefill_context = (double)prompt * prompt / 2.0,
+        .sampled = decoding + (prompt > 0),
+    };
+    struct lull_step_cost cost;
+
+    lull_step_cost(setup, &batch, &cost);
+    assert_true(cost.gpu_s > 0 && cost.gpu_s < 100);
+    assert_true(cost.host_s > 0 && cost.host_s < 1);
+    assert_true(cost.profile.memory_ratio >= 0 && cost.profile.memory_ratio <= 1);
+    assert_true(cost.profile.base_w >= setup->gpu->idle_w);
+    assert_true(cost.profile.slope_w > 0);
+    return cost;
+}
+
+static void check_setup(const struct lull_step_setup *setup)
+{
+    double last_s = 0;
+
+    for (uint32_t i = 0; i < BATCH_COUNT; i++) {
+        const double batch_s = cost_of(setup, batches[i], 500, 0).gpu_s;
+        double last_context_s = 0;
+        double last_prompt_s = batch_s;
+
+        assert_true(batch_s > last_s);
+        last_s = batch_s;
+        for (double context = 1; context < 40000; context *= 3) {
+            const double seconds = cost_of(setup, batches[i], context, 0).gpu_s;
+
+            assert_true(seconds >= last_context_s);
+            last_context_s = seconds;
+        }
+        for (uint32_t prompt = 64; prompt <= 8192; prompt *= 2) {
+            const double seconds = cost_of(setup, batches[i], 500, prompt).gpu_s;
+
+            assert_true(seconds > last_prompt_s);
+            last_prompt_s = seconds;
+        }
+    }
+}
+
+static void test_more_work_takes_longer(void **state)
+{
+    (void)state;
+    for (uint32_t g = 0; g < GPU_COUNT; g++)
+        for (uint32_t m = 0; m < lull_llm_count; m++)
+            for (uint32_t count = 1; count <= 8; count *= 2) {
+                const struct lull_step_setup setup = setup_of(gpus[g], lull_llms[m].name, count);
+
+                check_setup(&setup);
+            }
+}
+
+static void test_tensor_parallelism_is_faster(void **state)
+{
+    const char *const models[] = {"Llama-3.1-70B-Instruct", "Qwen3-32B",
+                                  "Mixtral-8x7B-Instruct-v0.1"};
+
+    (void)state;
+    for (uint32_t g = 0; g < GPU_COUNT; g++)
+        for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++)
+            for (uint32_t i = 0; i < BATCH_COUNT; i++) {
+                double last_s = INFINITY;
+
+                for (uint32_t count = 1; count <= 8; count *= 2) {
+                    const struct lull_step_setup setup = setup_of(gpus[g], models[m], count);
+                    const double seconds = cost_of(&setup, batches[i], 800, 0).gpu_s;
+
+                    if (!(seconds < last_s && (seconds > last_s / 2.0 || !isfinite(last_s))))
+                        fail_msg("%s on %u %s, batch %u: %.4g s after %.4g s", models[m], count,
+                                 gpus[g], batches[i], seconds, last_s);
+                    last_s = seconds;
+                }
+            }
+}
+
+static void test_a_lower_clock_is_not_faster(void **state)
+{
+    (void)state;
+    for (uint32_t g = 0; g < GPU_COUNT; g++) {
+        const struct lull_step_setup setup = setup_of(gpus[g], "Qwen3-8B", 1);
+        const struct lull_gpu_profile decode = cost_of(&setup, 16, 1000, 0).profile;
+        const struct lull_gpu_profile prefill = cost_of(&setup, 0, 0, 8192).profile;
+        double last_decode = 0;
+        double last_prefill = 0;
+
+        assert_true(decode.memory_ratio > prefill.memory_ratio);
+        assert_true(prefill.memory_ratio < 0.2);
+        for (uint32_t step = 0; step < lull_gpu_model_step_count(setup.gpu); step++) {
+            const double mhz = lull_gpu_model_step_mhz(setup.gpu, step);
+            const double decode_speed = lull_gpu_model_speed(setup.gpu, decode.memory_ratio, mhz);
+            const double prefill_speed = lull_gpu_model_speed(setup.gpu, prefill.memory_ratio, mhz);
+
+            assert_true(decode_speed >= last_decode && prefill_speed >= last_prefill);
+            last_decode = decode_speed;
+            last_prefill = prefill_speed;
+        }
+    }
+}
+
+static void test_weights_that_do_not_fit(void **state)
+{
+    const struct lull_step_setup too_small = setup_of("A100-SXM4-40GB", "Qwen3-32B", 1);
+    const struct lull_step_setup one = setup_of("H100-SXM5", "Qwen3-32B", 1);
+    const struct lull_step_setup two = setup_of("H100-SXM5", "Qwen3-32B", 2);
+    const struct lull_step_setup latent = setup_of("B200-SXM", "DeepSeek-V3.1", 8);
+
+    (void)state;
+    assert_true(lull_step_cache_tokens(&too_small) == 0);
+    assert_true(lull_step_cache_tokens(&one) > 5e3);
+    assert_true(lull_step_cache_tokens(&two) > 2.0 * lull_step_cache_tokens(&one));
+    assert_true(lull_step_cache_tokens(&latent) > 5e5);
+}
+
+static void test_models(void **state)
+{
+    (void)state;
+    assert_string_equal(lull_llm_find("qwen3-8b")->name, "Qwen/Qwen3-8B");
+    assert_string_equal(lull_llm_find("meta-llama/llama-3.1-8b-instruct")->name,
+                        "meta-llama/Llama-3.1-8B-Instruct");
+    assert_null(lull_llm_find("8B"));
+    assert_null(lull_llm_find(""));
+    check_within("Qwen3-32B, billion parameters", lull_llm_find("Qwen3-32B")->total_params / 1e9,
+                 32.7, 32.8);
+    check_within("gpt-oss-120b, billion parameters",
+                 lull_llm_find("gpt-oss-120b")->total_params / 1e9, 116, 117.5);
+    check_within("and active ones", lull_llm_find("gpt-oss-120b")->active_params / 1e9, 5.0, 5.2);
+}
+
+/* ---- one model, computed here ------------------------------------------------------------- */
+
+static double rounded_s(double memory_s, double core_s)
+{
+    return pow(pow(memory_s, 3) + pow(core_s, 3), 1.0 / 3.0);
+}
+
+static double product_s(const struct lull_step_gpu *gpu, double rows, double columns, double depth)
+{
+    const double bytes = 2.0 * (columns * depth + rows * columns + rows * depth);
+    const double flops = 2.0 * columns * depth * (rows < 64 ? 64 : rows);
+
+    return gpu->matmul_us / 1e6 +
+           rounded_s(bytes / gpu->weight_gbs / 1e9, flops / gpu->tflops[0] / 1e12);
+}
+
+/* Decode of Llama-3.1-8B on one H100: 32 layers, 4096 wide, 32 heads of 128, 8 of keys. */
+static double llama_s(const struct lull_step_gpu *gpu, double sequences, double context)
+{
+    const double cache = sequences * (context + gpu->tile_tokens) * 32 * 8 * 128 * 2 * 2;
+    const double between = 32 * sequences * (8 * 4096 + 3 * 14336) * 2 + sequences * 128256 * 12;
+    double seconds = 0;
+
+    for (int layer = 0; layer < 32; layer++)
+        seconds += product_s(gpu, sequences, 6144, 4096) + product_s(gpu, sequences, 4096, 4096) +
+                   product_s(gpu, sequences, 28672, 4096) + product_s(gpu, sequences, 4096, 14336) +
+                   (gpu->attention_us + gpu->layer_us) / 1e6;
+    return seconds + product_s(gpu, sequences, 128256, 4096) + cache / gpu->cache_gbs / 1e9 +
+           between / gpu->weight_gbs / 1e9;
+}
+
+static void test_is_the_sum_of_its_kernels(void **state)
+{
+    const struct lull_step_setup setup = setup_of("H100-SXM5", "Llama-3.1-8B-Instruct", 1);
+    const struct lull_step_gpu *params = NULL;
+
+    (void)state;
+    for (uint32_t i = 0; i < lull_step_gpu_count; i++)
+        if (strcmp(lull_step_gpus[i].name, "H100-SXM5") == 0)
+            params = &lull_step_gpus[i];
+    assert_non_null(params);
+    for (uint32_t i = 0; i < BATCH_COUNT; i++) {
+        const double wanted = llama_s(params, batches[i], 700);
+        const double got = cost_of(&setup, batches[i], 700, 0).gpu_s;
+
+        if (fabs(got / wanted - 1.0) > 1e-9)
+            fail_msg("batch %u: %.9g s, not %.9g s", batches[i], got, wanted);
+    }
+}
+
+static void test_is_fast(void **state)
+{
+    const struct lull_step_setup setup = setup_of("B200-SXM", "Qwen3-235B-A22B-Thinking-2507", 8);
+    enum { CALLS = 100000 };
+    struct timespec begin, end;
+    double sum = 0;
+
+    (void)state;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        const struct lull_step_batch batch = {
+            .decoding = 1 + i % 256, .decode_context = 1000.0 * i, .prefill_tokens = i % 3 * 512};
+        struct lull_step_cost cost;
+
+        lull_step_cost(&setup, &batch, &cost);
+        sum += cost.gpu_s;
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    assert_true(sum > 0);
+    printf("%.2f us a call\n", ((double)(end.tv_sec - begin.tv_sec) * 1e6 +
+                                (double)(end.tv_nsec - begin.tv_nsec) / 1e3) /
+                                   CALLS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_more_work_takes_longer),
+        cmocka_unit_test(test_tensor_parallelism_is_faster),
+        cmocka_unit_test(test_a_lower_clock_is_not_faster),
+        cmocka_unit_test(test_weights_that_do_not_fit),
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_is_the_sum_of_its_kernels),
+        cmocka_unit_test(test_is_fast),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
