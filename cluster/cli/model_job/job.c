@@ -207,7 +207,7 @@ static int model_job_predict(const struct model_job_arguments *arguments,
         rc = lull_job_parallel_build(&out->step.parallel, &graph, &why);
     if (rc < 0)
         return model_job_refuse(entry, rc == -ENOMEM ? rc : LULL_E_FORMAT, why.text, err);
-    if (type.model != NULL) {
+    if (type.model != NULL && !gpu->is_power_guessed) {
         rc = model_job_add_points(arguments, &type, gpu, &graph, out, err);
         if (isnan(gpu->node_w))
             out->why_null = "the power of a node without its GPUs is unknown for this GPU";

@@ -49,7 +49,8 @@ struct lull_training_gpu {
     struct lull_job_link inside; /* a node; of one GPU, per step of a ring */
     struct lull_job_link between;
     uint32_t node_gpus;
-    double node_w; /* power of a node without its GPUs; NAN: unknown */
+    double node_w;         /* power of a node without its GPUs; NAN: unknown */
+    bool is_power_guessed; /* over its clocks, in training */
 };
 
 struct lull_training_software {
