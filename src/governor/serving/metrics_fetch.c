@@ -20,7 +20,10 @@
  * takes more. Fewer disturb the server more, more see a burst later. */
 enum { PAGE_SHARE = 5 };
 
-/* A request may take so many periods: longer, and its page says nothing of now. */
+/* A request may take so many periods, and so many pass between two while requests fail. Fewer, and
+ * a server that is slow for a moment has to make a page again that nobody waits for any more; more,
+ * and a server that comes back is found later. A page that is late is of no use, but does no harm.
+ */
 enum { MOST_PERIODS = 10 };
 
 /* So many slow pages in a row are reported: one may be slow because of the host. */
@@ -232,13 +235,12 @@ static double wall_s(void)
 /* Requests a page and reads it. Returns the time from this request to the next one. */
 static int64_t metrics_fetch(struct lull_metrics *metrics, int64_t distance_ns)
 {
-    const int64_t limit_ns = lull_later_ns(
-        metrics->period_ns, lull_earlier_ns(distance_ns, MOST_PERIODS * metrics->period_ns));
     const int64_t begin_ns = lull_now_ns();
     struct lull_metrics_answer answer;
     struct lull_error error = {0};
     int64_t now_ns;
-    int result = lull_metrics_http_get(metrics->http, limit_ns, &answer, &error);
+    int result =
+        lull_metrics_http_get(metrics->http, MOST_PERIODS * metrics->period_ns, &answer, &error);
 
     now_ns = lull_now_ns();
     if (result == 0)
@@ -284,8 +286,10 @@ static void *metrics_run(void *argument)
         const int64_t begin_ns = lull_now_ns();
 
         distance_ns = metrics_fetch(metrics, distance_ns);
-        /* At an even distance, but never two requests at once to make up for a late one. */
+        /* At an even distance, without a second request to make up for a late one. */
         next_ns = lull_later_ns(next_ns + distance_ns, begin_ns + distance_ns / 2);
+        if (metrics->failure != 0)
+            next_ns = lull_now_ns() + distance_ns;
     }
     return NULL;
 }

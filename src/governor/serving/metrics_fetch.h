@@ -3,7 +3,8 @@
  * (metrics_http.h), and what it shows (metrics_reading.h).
  *
  * It does not disturb the server: one connection, one request at a time, and less often where a
- * page takes longer than a fifth of the period or the server fails.
+ * page takes longer than a fifth of the period or the server fails. A request ends after 10
+ * periods.
  *
  * Threads: one owns it. SPDX-License-Identifier: Apache-2.0
  */

@@ -63,7 +63,7 @@ int main(int argc, char *argv[])
     config.names_path = argv[3][0] != '\0' ? argv[3] : NULL;
     if (lull_metrics_open(&config, &metrics, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
-        return err.code == LULL_E_UNSUPPORTED ? 77 : 1;
+        return 1;
     }
     for (;;) {
         struct pollfd polled[] = {{lull_metrics_descriptor(metrics), POLLIN, 0},
