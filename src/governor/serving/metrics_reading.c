@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "governor/serving/metrics_page.h"
 
-/* A page that stands still for this long although requests run is old. Steps take less; a longer
+/* A page that does not change for this long although requests run is old. Steps take less; a longer
  * one costs the energy of the highest clock, and an old page costs misses. */
 static const int64_t lag_ns = LULL_NS_PER_S;
 
@@ -21,8 +21,8 @@ static const int64_t lag_ns = LULL_NS_PER_S;
  * within this time, unless the page is a copy. */
 static const int64_t idle_lag_ns = 5 * LULL_NS_PER_S;
 
-/* After a page that stood still, the following ones count as old for as long again, because a cache
- * that is still in between shows itself in that time; but not for longer than this, because a
+/* After a page that did not change, the following ones count as old for as long again, because a
+ * cache that is still in between shows itself in that time; but not for longer than this, because a
  * server may have hung. */
 static const int64_t most_doubt_ns = 30 * LULL_NS_PER_S;
 
@@ -454,8 +454,8 @@ static void compare_pages(struct lull_metrics_reader *reader, struct lull_metric
 
 /* ---- pages that are old -------------------------------------------------------------------- */
 
-/* Returns for how long the page has stood still although the server works, or although the server
- * itself renders it; 0: it does not. */
+/* Returns for how long the page has not changed although the server works, or although the server
+ * itself renders it; 0: it changes. */
 static int64_t page_still_ns(struct lull_metrics_reader *reader, double running, int64_t time_ns)
 {
     const struct lull_metrics_page *const page = reader->page;
@@ -492,7 +492,7 @@ static void judge_lag(struct lull_metrics_reader *reader, int64_t time_ns, doubl
     } else if (time_ns < reader->lag_until_ns) {
         result->is_lagging = true;
         result_note(result, LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
-                    "the page is old: it stood still for over %.0f s although %s, so the clock "
+                    "the page is old: it did not change for over %.0f s although %s, so the clock "
                     "stays the highest; if the server does not hang, give its own address, "
                     "without a cache in between",
                     (double)lag_ns * 1e-9,

@@ -4,7 +4,7 @@
  *
  * It recognises restarts of the server, counters that begin again, metrics that vanish, come back
  * or change their names, histograms with other buckets, values that are impossible, and pages that
- * stand still although the server works.
+ * do not change although the server works.
  *
  * No I/O and no clock: the caller passes in texts and times. One thread at a time.
  * SPDX-License-Identifier: Apache-2.0

@@ -310,7 +310,7 @@ class Fetch(unittest.TestCase):
         server = Server(lambda number: answer(page(number if number < 50 else 50)))
         reader = self.read(server)
         self.wait(reader.readings, "no readings")
-        self.assertIn("it stood still for over 1 s although requests run", self.wait_message(reader, "the page is old"))
+        self.assertIn("it did not change for over 1 s although requests run", self.wait_message(reader, "the page is old"))
         state = reader.stop()
         self.assertEqual(state["phase"], "lagging")
         self.assertEqual(state["sentence"], f"{server.url}: the pages of vLLM are old; the clock stays the highest")

@@ -584,10 +584,11 @@ static void test_lag(void **state)
             assert_int_equal(result.is_lagging, page > 0 || i >= 10);
         }
     }
-    expect_note(LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
-                "the page is old: it stood still for over 1 s although requests run, so the clock "
-                "stays the highest; if the server does not hang, give its own address, without a "
-                "cache in between");
+    expect_note(
+        LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
+        "the page is old: it did not change for over 1 s although requests run, so the clock "
+        "stays the highest; if the server does not hang, give its own address, without a "
+        "cache in between");
     /* Without it, the doubt ends. */
     for (int i = 0; i < 160; i++)
         read_good(page_at(300 + i, 4));
@@ -612,10 +613,11 @@ static void test_idle_lag(void **state)
         read_good(page);
         assert_int_equal(result.is_lagging, i >= 130);
     }
-    expect_note(LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
-                "the page is old: it stood still for over 1 s although the server renders it, so "
-                "the clock stays the highest; if the server does not hang, give its own address, "
-                "without a cache in between");
+    expect_note(
+        LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
+        "the page is old: it did not change for over 1 s although the server renders it, so "
+        "the clock stays the highest; if the server does not hang, give its own address, "
+        "without a cache in between");
 }
 
 static void test_old_stamps(void **state)
@@ -714,7 +716,7 @@ static void test_bad_names(void **state)
         {"{\"engines\": [{\"engine\": \"a\"}]}", "with \"metrics\""},
         {"{\"engines\": [{\"metrics\": [{\"quantity\": \"running\", \"name\": \"a\"}]}]}",
          "expected an \"engine\""},
-        {"{\"engines\": [{\"engine\": \"a\", \"metrics\": [{\"quantity\": \"runing\"}]}]}",
+        {"{\"engines\": [{\"engine\": \"a\", \"metrics\": [{\"quantity\": \"run\"}]}]}",
          "expected a quantity"},
         {"{\"engines\": [{\"engine\": \"a\", \"metrics\": [{\"quantity\": \"running\"}]}]}",
          "the \"name\""},
