@@ -1,0 +1,36 @@
+/*
+ * A clairvoyant reference for a server's clocks: how much energy a choice with full knowledge could
+ * save without one more missed request.
+ *
+ * The oracle knows all arrivals, all lengths and the cost of every step. It changes the clock for
+ * each step, at once and without a call; while nothing runs, the clock is the lowest. It has two
+ * base clocks: one for steps that compute prompts, one for steps that only decode. From a step it
+ * simulates how the server would go on at full clocks (the highest at which the step keeps the
+ * power limit), and finds the time to spare of each bound that the reference run meets. Steps at a
+ * base clock may use half of that time before the next such look; where too little is left, steps
+ * run at full clocks until that bound is over. Requests that are missed nevertheless are given full
+ * clocks over their life, and some time before, in a further run. Base clocks are searched by
+ * pattern in twelfths of the range, and the pair of least energy without an added miss wins.
+ *
+ * It is no upper bound: clocks between the base clocks and the full ones, chosen for each step,
+ * could save more. One pool only. Deterministic. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_SIMULATOR_SERVING_ORACLE_H
+#define LULL_SIMULATOR_SERVING_ORACLE_H
+
+#include "simulator/serving/serving.h"
+
+struct lull_serving_oracle {
+    double prefill_mhz; /* base clock of steps that compute prompts */
+    double decode_mhz;  /* and of those that only decode */
+    uint64_t added; /* requests that it misses and the reference does not; 0 but for a failure */
+};
+
+/* Simulates the oracle. The reference is the outcome of the same run at the highest clock. The
+ * policy of the run is ignored. Errors: those of lull_serving_simulate(). */
+int lull_serving_ask_oracle(const struct lull_serving_run *run,
+                            const struct lull_serving_outcome *reference,
+                            struct lull_serving_outcome *outcome_out,
+                            struct lull_serving_oracle *oracle_out, struct lull_error *err);
+
+#endif
