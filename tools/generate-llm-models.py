@@ -8,7 +8,7 @@ import json
 import sys
 
 COUNTS = ("layers attention_layers hidden heads kv_heads head_dim ffn experts active_experts expert_layers "
-          "expert_ffn shared_ffn vocabulary").split()
+          "expert_ffn shared_ffn vocabulary block_scaled").split()
 
 
 def resolve(name, models):

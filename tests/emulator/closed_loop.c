@@ -34,7 +34,7 @@ static void take_step(const struct lull_step_gpu *params, struct mix *mix, uint3
     };
 
     lull_step_cost_with(params, &loop->setup, &batch, &mix->costs[prompts]);
-    mix->costs[prompts].host_s += loop->host_s;
+    mix->costs[prompts].host_s += loop->host_s + prompts * loop->prompt_host_s;
 }
 
 /* A prompt that is longer than the budget takes several steps: then each of them counts as one with

@@ -14,7 +14,8 @@ struct closed_loop {
     double batch;         /* requests in flight, on average */
     double output_tokens; /* of a request */
     double prompt_tokens;
-    double host_s; /* of each step, beyond the model's */
+    double host_s;        /* of each step, beyond the model's */
+    double prompt_host_s; /* of each prompt: decoding of images, their encoder */
 };
 
 struct closed_loop_result {

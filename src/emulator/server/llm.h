@@ -24,6 +24,7 @@ struct lull_llm {
     uint32_t expert_ffn;
     uint32_t shared_ffn; /* of experts that every token passes */
     uint32_t vocabulary;
+    uint32_t block_scaled; /* fp8 whose scales are those of blocks of weights */
     double weight_bytes;   /* per parameter: 2 bfloat16, 1 fp8, 0.53 mxfp4 */
     double dense_bytes;    /* per parameter outside the experts */
     double kv_token_bytes; /* cache of one token, all layers */

@@ -66,15 +66,25 @@ struct step_matmul {
     double weight_bytes; /* per weight */
 };
 
-static enum lull_step_precision precision_of(double weight_bytes)
+/* The precision that the tensor cores compute in. */
+static enum lull_step_precision rate_of(double weight_bytes)
 {
     return weight_bytes >= 1.0 && weight_bytes < 1.5 ? LULL_STEP_FP8 : LULL_STEP_BFLOAT16;
+}
+
+static enum lull_step_precision expert_precision(const struct lull_llm *llm)
+{
+    if (llm->weight_bytes < 1.0)
+        return LULL_STEP_MXFP4;
+    if (llm->block_scaled)
+        return LULL_STEP_FP8_BLOCK;
+    return rate_of(llm->weight_bytes);
 }
 
 static void add_matmul(struct step_sum *sum, const struct step_matmul *matmul)
 {
     const struct lull_step_gpu *const params = sum->params;
-    const enum lull_step_precision precision = precision_of(matmul->weight_bytes);
+    const enum lull_step_precision rate = rate_of(matmul->weight_bytes);
     const double weights = matmul->columns * matmul->depth;
     const double bytes = weights * matmul->weight_bytes +
                          matmul->rows * (matmul->columns + matmul->depth) * BFLOAT16_BYTES;
@@ -83,15 +93,15 @@ static void add_matmul(struct step_sum *sum, const struct step_matmul *matmul)
 
     if (weights <= 0 || matmul->rows <= 0)
         return;
-    add_kernel(sum, &(struct step_kernel){
-                        .fixed_s = params->matmul_us * 1e-6,
-                        .memory_s = bytes / (params->weight_gbs * 1e9),
-                        .core_s = padded / (params->tflops[precision] * 1e12),
-                        .bytes = bytes,
-                        .core_j = (bytes * params->byte_core_pj +
-                                   flops * params->flop_core_pj[precision]) *
-                                  1e-12,
-                    });
+    add_kernel(
+        sum,
+        &(struct step_kernel){
+            .fixed_s = params->matmul_us * 1e-6,
+            .memory_s = bytes / (params->weight_gbs * 1e9),
+            .core_s = padded / (params->tflops[rate] * 1e12),
+            .bytes = bytes,
+            .core_j = (bytes * params->byte_core_pj + flops * params->flop_core_pj[rate]) * 1e-12,
+        });
 }
 
 /* Adds `count` layers' matrix products: one that is split by columns and one by rows. */
@@ -144,7 +154,8 @@ static void add_experts(struct step_sum *sum, const struct lull_step_setup *setu
 {
     const struct lull_llm *const llm = setup->llm;
     const struct lull_step_gpu *const params = sum->params;
-    const enum lull_step_precision precision = precision_of(llm->weight_bytes);
+    const enum lull_step_precision precision = expert_precision(llm);
+    const enum lull_step_precision rate = rate_of(llm->weight_bytes);
 
     if (llm->expert_layers == 0)
         return;
@@ -163,16 +174,14 @@ static void add_experts(struct step_sum *sum, const struct lull_step_setup *setu
     add_kernel(
         &layer,
         &(struct step_kernel){
-            .fixed_s = params->expert_us * 1e-6,
+            .fixed_s = params->expert_us[precision] * 1e-6,
             .memory_s =
                 spread * bytes / (params->weight_gbs * params->expert_ratio[precision] * 1e9),
-            .core_s =
-                spread * padded / (params->tflops[precision] * params->expert_tflops_ratio * 1e12),
+            .core_s = spread * padded / (params->tflops[rate] * params->expert_tflops_ratio * 1e12),
             .bytes = bytes,
-            .core_j =
-                (bytes * params->byte_core_pj + flops * params->flop_core_pj[precision]) * 1e-12,
+            .core_j = (bytes * params->byte_core_pj + flops * params->flop_core_pj[rate]) * 1e-12,
         });
-    layer.core_j += layer.seconds * params->expert_core_w;
+    layer.core_j += layer.seconds * params->expert_core_w[precision];
     add_layers(sum, llm->expert_layers, &layer);
 }
 
@@ -238,13 +247,16 @@ static void add_rest(struct step_sum *sum, const struct lull_step_setup *setup,
     const double state = batch->decoding * llm->state_bytes / setup->gpus;
     const double logits = batch->sampled * (double)llm->vocabulary * LOGIT_BYTES;
 
-    add_kernel(sum, &(struct step_kernel){
-                        .fixed_s = llm->layers * params->layer_us * 1e-6,
-                        .memory_s = (bytes + logits) / (params->weight_gbs * 1e9) +
-                                    state / (params->state_gbs * 1e9),
-                        .bytes = bytes + logits + state,
-                        .core_j = (bytes + logits + state) * params->byte_core_pj * 1e-12,
-                    });
+    add_kernel(
+        sum,
+        &(struct step_kernel){
+            .fixed_s = llm->layers * params->layer_us * 1e-6,
+            .memory_s =
+                (bytes + logits) / (params->weight_gbs * 1e9) + state / (params->state_gbs * 1e9),
+            .bytes = bytes + logits + state,
+            .core_j =
+                ((bytes + logits) * params->byte_core_pj + state * params->state_core_pj) * 1e-12,
+        });
 }
 
 /* ---- collectives -------------------------------------------------------------------------- */
@@ -346,20 +358,44 @@ void lull_step_attention_cost(const struct lull_step_gpu *params,
     write_cost(&sum, setup->gpu, 0, cost_out);
 }
 
-static const struct lull_step_gpu *find_params(const struct lull_gpu_model *gpu)
+static const struct lull_step_gpu *find_params(const char *name)
 {
     for (uint32_t i = 0; i < lull_step_gpu_count; i++)
-        if (strcmp(lull_step_gpus[i].name, gpu->name) == 0)
+        if (strcmp(lull_step_gpus[i].name, name) == 0)
             return &lull_step_gpus[i];
     return NULL;
+}
+
+/* A GPU that nobody measured: an A100 with its rate of memory and of its cores. */
+static struct lull_step_gpu guess_params(const struct lull_gpu_model *gpu)
+{
+    static const char name[] = "A100-SXM4-80GB";
+    const struct lull_gpu_model *const a100 = lull_gpu_model_find(name, sizeof(name) - 1);
+    const double memory = gpu->bandwidth_gbs / a100->bandwidth_gbs;
+    const double cores = gpu->core_count * gpu->sm_max_mhz / (a100->core_count * a100->sm_max_mhz);
+    struct lull_step_gpu params = *find_params(name);
+
+    params.weight_gbs *= memory;
+    params.cache_gbs *= memory;
+    params.state_gbs *= memory;
+    params.attention_tflops *= cores;
+    for (int i = 0; i < LULL_STEP_RATES; i++)
+        params.tflops[i] *= cores;
+    return params;
 }
 
 void lull_step_cost(const struct lull_step_setup *setup, const struct lull_step_batch *batch,
                     struct lull_step_cost *cost_out)
 {
-    const struct lull_step_gpu *const params = find_params(setup->gpu);
+    const struct lull_step_gpu *const params = find_params(setup->gpu->name);
+    struct lull_step_gpu guess;
 
-    lull_step_cost_with(params != NULL ? params : &lull_step_gpus[0], setup, batch, cost_out);
+    if (params != NULL) {
+        lull_step_cost_with(params, setup, batch, cost_out);
+        return;
+    }
+    guess = guess_params(setup->gpu);
+    lull_step_cost_with(&guess, setup, batch, cost_out);
 }
 
 double lull_step_cache_tokens(const struct lull_step_setup *setup)

@@ -13,7 +13,10 @@
 enum lull_step_precision {
     LULL_STEP_BFLOAT16,
     LULL_STEP_FP8,
+    LULL_STEP_FP8_BLOCK, /* of experts, as MXFP4; computed as fp8 */
+    LULL_STEP_MXFP4,     /* computed as bfloat16 */
     LULL_STEP_PRECISIONS,
+    LULL_STEP_RATES = LULL_STEP_FP8_BLOCK, /* precisions with a rate of their own */
 };
 
 /* The fit reads and writes it as an array: the name, then numbers of type double alone. */
@@ -21,9 +24,9 @@ struct lull_step_gpu {
     const char *name;
 
     /* Matrix products. */
-    double tflops[LULL_STEP_PRECISIONS]; /* of large ones */
-    double matmul_us;                    /* start and end of one */
-    double weight_gbs;                   /* rate of reading weights */
+    double tflops[LULL_STEP_RATES]; /* of large ones */
+    double matmul_us;               /* start and end of one */
+    double weight_gbs;              /* rate of reading weights */
 
     /* Attention. */
     double attention_tflops; /* of prompts */
@@ -33,7 +36,7 @@ struct lull_step_gpu {
     double prompt_tile;      /* as tile_tokens, of each token of a prompt */
 
     /* Experts. */
-    double expert_us;                          /* routing, start and end, a layer */
+    double expert_us[LULL_STEP_PRECISIONS];    /* routing, start and end, a layer */
     double expert_ratio[LULL_STEP_PRECISIONS]; /* rate of reading their weights, per weight_gbs */
     double expert_spread; /* time is longer by this ratio for each doubling of the GPUs */
     double expert_tflops_ratio;
@@ -57,9 +60,10 @@ struct lull_step_gpu {
     double byte_pj; /* of memory */
     double byte_core_pj;
     double cache_core_pj; /* of attention, per byte of cache, in place of byte_core_pj */
-    double flop_core_pj[LULL_STEP_PRECISIONS];
-    double expert_core_w; /* during the experts' kernels */
-    double link_core_w;   /* during collectives */
+    double flop_core_pj[LULL_STEP_RATES];
+    double state_core_pj;                       /* as byte_core_pj, of the state of sequences */
+    double expert_core_w[LULL_STEP_PRECISIONS]; /* during the experts' kernels */
+    double link_core_w;                         /* during collectives */
 };
 
 extern const struct lull_step_gpu lull_step_gpus[];
