@@ -37,7 +37,8 @@ struct lull_llm {
 extern const struct lull_llm lull_llms[];
 extern const uint32_t lull_llm_count;
 
-/* The model of that name, or whose name ends with it behind a '/'; case is ignored. NULL: none. */
+/* The model of that name; its owner and a '/' ahead, and "-Instruct" at the end, may be left out.
+ * Case is ignored. NULL: none. */
 const struct lull_llm *lull_llm_find(const char *name);
 
 #endif
