@@ -14,6 +14,7 @@
 #include "cli/play/source.h"
 #include "base/printable.h"
 #include "cli/simulate_report.h"
+#include "cli/simulate_server.h"
 #include "cli/trace_notes.h"
 #include "core/energy/device_curve.h"
 #include "device/device.h"
@@ -33,6 +34,7 @@ struct simulate_arguments {
     uint64_t seed;
     uint32_t modes; /* bits of what is played: policies, and ORACLES */
     bool is_json;
+    struct lull_simulate_server server;
 };
 
 enum { ORACLES = LULL_SIMULATE_POLICIES };
@@ -363,8 +365,11 @@ static int simulate_check(void *options, const struct lull_operands *traces, str
 
     arguments->source.traces = traces->words;
     arguments->source.trace_count = traces->count;
-    if ((arguments->source.preset == NULL) == (traces->count == 0))
-        return lull_error_set(err, -EINVAL, "pass either traces or --preset");
+    if (arguments->server.llm != NULL && traces->count > 0)
+        return lull_error_set(err, -EINVAL,
+                              "--server plays no traces of jobs. Pass requests with --arrivals.");
+    if (arguments->server.llm == NULL && (arguments->source.preset == NULL) == (traces->count == 0))
+        return lull_error_set(err, -EINVAL, "pass either traces or --preset, or --server");
     return 0;
 }
 
@@ -408,9 +413,12 @@ static int simulate_command(void *options, const struct lull_operands *operands)
         .played = arguments->modes,
         .has_oracles = simulate_is_wanted(arguments, ORACLES),
     };
-    int result = lull_play_source_open(&arguments->source, &play, &err);
+    int result;
 
     (void)operands;
+    if (arguments->server.llm != NULL)
+        return lull_simulate_server_run(&arguments->server, arguments->seed, arguments->is_json);
+    result = lull_play_source_open(&arguments->source, &play, &err);
     if (result == 0)
         choose_model(arguments, play->product);
     if (result == 0)
@@ -437,9 +445,10 @@ const struct lull_program_command lull_simulate_command = {
         "to gaps; clocks that are changed ahead of gaps; one steady clock, with lower clocks on "
         "ranks that wait for others; and all of these together, as `lull run` does without options "
         "(auto). Oracles are upper references with full knowledge of the run: of gaps alone, of "
-        "ranks that wait (slack), and of both on top of a steady clock (joint). `lull help "
-        "simulate cluster` describes the simulation of many jobs on a cluster.",
-    .tables = {{rows, 0}},
+        "ranks that wait (slack), and of both on top of a steady clock (joint). --server simulates "
+        "an inference server under a latency objective instead. `lull help simulate cluster` "
+        "describes the simulation of many jobs on a cluster.",
+    .tables = {{rows, 0}, {lull_simulate_server_rows, offsetof(struct simulate_arguments, server)}},
     .operands = {.most = UINT32_MAX},
     .size = sizeof(struct simulate_arguments),
     .prepare = simulate_prepare,

@@ -104,6 +104,7 @@ class Json(unittest.TestCase):
     def test_virtual_time(self):
         self.see("lull-play", LULL, "play", "--oracle", "--json", "--preset", "resnet50-ddp", "--ranks", "2")
         self.see("lull-simulate", LULL, "simulate", "--json", "--preset", "resnet50-ddp", "--ranks", "2", "--periods", "30")
+        self.see("lull-simulate", LULL, "simulate", "--json", "--server", "Llama-3.1-8B", "--rate", "2", "--duration", "20")
 
     def test_files(self):
         self.see("lull-analyze", LULL, "analyze", "--json", SAMPLES + "rank0-of-128.json.gz")

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/simulate_server.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/progress.h"
+#include "cli/shared/command.h"
+#include "emulator/spec.h"
+#include "simulator/serving/arrivals_file.h"
+#include "simulator/serving/gpus.h"
+
+/* A model is held by GPUs that keep at least so many tokens beside its weights: a batch of 64
+ * requests of a thousand tokens. */
+static const double least_cache_tokens = 65536.0;
+/* Models that compute more parameters than this per token get the wider default objective. */
+static const double small_params = 20e9;
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+static int parse_llm(const char *text, void *place, struct lull_error *err)
+{
+    const struct lull_llm *const llm = lull_llm_find(text);
+
+    (void)err;
+    if (llm == NULL)
+        return LULL_E_UNSUPPORTED;
+    memcpy(place, &llm, sizeof(llm));
+    return 0;
+}
+
+static const char *llm_name(uint32_t index)
+{
+    return index < lull_llm_count ? lull_llms[index].name : NULL;
+}
+
+static int parse_gpus(const char *text, void *place, struct lull_error *err)
+{
+    struct lull_node_spec spec = {0};
+    struct lull_simulate_gpus *gpus = place;
+    const int result = lull_node_spec_parse(text, &spec, err);
+    bool is_one_model = true;
+
+    if (result < 0)
+        return result;
+    for (uint32_t i = 1; i < spec.gpu_count; i++)
+        is_one_model = is_one_model && spec.models[i] == spec.models[0];
+    if (!is_one_model || spec.gpu_count > LULL_SERVING_GPUS ||
+        (spec.gpu_count & (spec.gpu_count - 1)) != 0)
+        return -EINVAL;
+    *gpus = (struct lull_simulate_gpus){spec.models[0], spec.gpu_count};
+    return 0;
+}
+
+static int parse_slo(const char *text, void *place, struct lull_error *err)
+{
+    struct lull_simulate_slo *slo = place;
+
+    slo->text = text;
+    return lull_objective_parse(text, &slo->objective, err);
+}
+
+const struct lull_option lull_simulate_server_rows[] = {
+    LULL_GROUP("Server"),
+    LULL_VALUE("server", "MODEL", OWN, struct lull_simulate_server, llm,
+               "Simulate an inference server of this language model instead of a job.",
+               .parse = parse_llm, .word_at = llm_name, .expected = "a known language model",
+               .excludes = "preset|ranks|straggler|nodes|comm-kernels|model|swing|look-ms|"
+                           "periods|modes"),
+    LULL_VALUE("on", "COUNTxMODEL", OWN, struct lull_simulate_server, gpus,
+               "The GPUs of the tensor-parallel server.", .parse = parse_gpus,
+               .expected = "1, 2, 4 or 8 GPUs of one model, such as 4xH100", .needs = "server",
+               .otherwise = "the fewest H100-SXM5 that hold the model"),
+    LULL_VALUE("slo", "OBJECTIVE", OWN, struct lull_simulate_server, slo,
+               "The latency objective, such as ttft=500ms,tpot=50ms@p99.", .parse = parse_slo,
+               .needs = "server",
+               .otherwise = "ttft=500ms,tpot=50ms, or ttft=1s,tpot=100ms for models that compute "
+                            "more than 20 billion parameters per token"),
+    LULL_VALUE("arrivals", "FILE", TEXT, struct lull_simulate_server, arrivals,
+               "A trace of requests; only its rate is changed.", .hint = LULL_OPTION_FILE,
+               .needs = "server", .otherwise = "a Poisson process",
+               .more = "A table with the columns TIMESTAMP, ContextTokens and GeneratedTokens "
+                       "(Azure's traces of 2023), or Timestamp, Request tokens and Response "
+                       "tokens (BurstGPT); also gzip. It is repeated if it is too short. Rows "
+                       "that cannot be read are counted and left out."),
+    LULL_VALUE("prompt-tokens", "N", NUMBER, struct lull_simulate_server, prompt_tokens,
+               "Mean length of prompts without --arrivals.", .least = 1, .most = 1e6,
+               .default_value = "1155", .needs = "server", .excludes = "arrivals"),
+    LULL_VALUE("output-tokens", "N", NUMBER, struct lull_simulate_server, output_tokens,
+               "Mean length of outputs without --arrivals.", .least = 1, .most = 1e6,
+               .default_value = "211", .needs = "server", .excludes = "arrivals",
+               .more = "Lengths are distributed exponentially. The defaults are the means of "
+                       "Azure's conversations of 2023."),
+    LULL_VALUE("load", "RATIO", RATIO, struct lull_simulate_server, load_ratio,
+               "The rate of requests, relative to that at which full clocks just meet the "
+               "objective.",
+               .least = 0.001, .default_value = "0.5", .needs = "server", .excludes = "rate"),
+    LULL_VALUE("rate", "HZ", NUMBER, struct lull_simulate_server, rate_per_s,
+               "The rate of requests per second.", .least = 0.001, .most = 1e5, .needs = "server",
+               .otherwise = "it follows from --load"),
+    LULL_VALUE("duration", "S", TIME, struct lull_simulate_server, duration_ns,
+               "How long requests arrive.", .least = 10, .most = 1e6, .default_value = "600",
+               .needs = "server"),
+    LULL_VALUE("max-num-seqs", "N", WHOLE, struct lull_simulate_server, max_sequences,
+               "Most requests in a batch, as in vLLM.", .least = 1, .most = 65536,
+               .default_value = "256", .needs = "server"),
+    LULL_VALUE("max-num-batched-tokens", "N", WHOLE, struct lull_simulate_server,
+               max_batched_tokens, "Most tokens that a step computes, as in vLLM.", .least = 1,
+               .most = 1048576, .default_value = "512", .needs = "server",
+               .more = "Prompts are computed in chunks of at most this length, beside which no "
+                       "request gets a token: a larger value needs a wider bound of tpot."),
+    {0},
+};
+
+/* ---- defaults ----------------------------------------------------------------------------- */
+
+static void choose_gpus(struct lull_simulate_server *server)
+{
+    struct lull_step_setup setup = {.gpu = lull_gpu_model_find("H100-SXM5", 9), .llm = server->llm};
+
+    if (server->gpus.count > 0)
+        return;
+    for (setup.gpus = 1; setup.gpus < LULL_SERVING_GPUS; setup.gpus *= 2)
+        if (lull_step_cache_tokens(&setup) >= least_cache_tokens)
+            break;
+    server->gpus = (struct lull_simulate_gpus){setup.gpu, setup.gpus};
+}
+
+static int choose_slo(struct lull_simulate_server *server, struct lull_error *err)
+{
+    const bool is_small = server->llm->active_params <= small_params;
+
+    if (server->slo.text != NULL)
+        return 0;
+    server->slo.text = is_small ? "ttft=500ms,tpot=50ms" : "ttft=1s,tpot=100ms";
+    return lull_objective_parse(server->slo.text, &server->slo.objective, err);
+}
+
+static struct lull_serving_run describe_run(const struct lull_simulate_server *server,
+                                            uint64_t seed)
+{
+    struct lull_serving_run run = {
+        .pool_count = 1,
+        .objective = server->slo.objective,
+        .park_after_ns = LULL_NS_PER_S / 2,
+        .wake_s = INFINITY,
+        .seed = seed,
+    };
+
+    run.pools[0] = (struct lull_serving_pool){
+        .setup = {.gpu = server->gpus.model, .llm = server->llm, .gpus = server->gpus.count},
+        .max_sequences = server->max_sequences,
+        .max_batched_tokens = server->max_batched_tokens,
+        .objective = server->slo.objective,
+    };
+    return run;
+}
+
+/* ---- simulating --------------------------------------------------------------------------- */
+
+/* Simulates one mode beside the results so far. */
+static int simulate_server_mode(struct lull_serving_run *run, struct lull_server_results *results,
+                                enum lull_server_mode mode, struct lull_error *err)
+{
+    const struct lull_serving_outcome *highest = &results->modes[LULL_SERVER_HIGHEST];
+    struct lull_serving_outcome *outcome = &results->modes[mode];
+
+    switch (mode) {
+    case LULL_SERVER_FIXED_CLOCK:
+        return lull_serving_find_fixed(run, LULL_SERVING_AT_CLOCK, highest, outcome,
+                                       &results->clock_mhz, err);
+    case LULL_SERVER_POWER_LIMIT:
+        return lull_serving_find_fixed(run, LULL_SERVING_AT_LIMIT, highest, outcome,
+                                       &results->limit_w, err);
+    case LULL_SERVER_LULL:
+        run->policy = LULL_SERVING_UNDER_LULL;
+        return lull_serving_simulate(run, outcome, err);
+    case LULL_SERVER_ORACLE:
+        return lull_serving_ask_oracle(run, highest, outcome, &results->oracle, err);
+    case LULL_SERVER_HIGHEST:
+    case LULL_SERVER_MODES:
+        break;
+    }
+    run->policy = LULL_SERVING_AT_HIGHEST;
+    return lull_serving_simulate(run, outcome, err);
+}
+
+static int simulate_all_modes(struct lull_serving_run *run, struct lull_server_results *results,
+                              struct lull_error *err)
+{
+    struct lull_progress progress = lull_progress_begin();
+    int result = 0;
+
+    for (int mode = 0; mode < LULL_SERVER_MODES && result == 0; mode++) {
+        if (lull_progress_is_due(&progress))
+            lull_progress_draw("mode %d of %d", mode + 1, LULL_SERVER_MODES);
+        result = simulate_server_mode(run, results, (enum lull_server_mode)mode, err);
+    }
+    lull_progress_end(&progress);
+    results->allowance = lull_serving_allowance(run, &results->modes[LULL_SERVER_HIGHEST]);
+    return result;
+}
+
+/* Reads the trace, where there is one, and reports rows that are left out. */
+static int read_arrivals(const struct lull_simulate_server *server,
+                         struct lull_server_arrivals *trace_out,
+                         struct lull_server_results *results, struct lull_error *err)
+{
+    struct lull_server_arrivals_skipped skipped;
+    int result;
+
+    if (server->arrivals == NULL)
+        return 0;
+    result = lull_server_arrivals_read(server->arrivals, trace_out, &skipped, err);
+    if (result < 0)
+        return result;
+    results->skipped = skipped.rows;
+    if (skipped.rows > 0)
+        fprintf(stderr, "lull simulate: %llu rows left out; the first one: %s\n",
+                (unsigned long long)skipped.rows, skipped.reason);
+    return 0;
+}
+
+static int simulate_server(const struct lull_simulate_server *server,
+                           const struct lull_server_arrivals *trace,
+                           struct lull_server_results *results, struct lull_error *err)
+{
+    struct lull_serving_run run = describe_run(server, results->seed);
+    const struct lull_serving_source source = {
+        .trace = trace->count > 0 ? trace : NULL,
+        .prompt_tokens = server->prompt_tokens,
+        .output_tokens = server->output_tokens,
+        .duration_ns = server->duration_ns,
+        .seed = results->seed,
+    };
+    struct lull_server_arrivals arrivals = {0};
+    int result = 0;
+
+    results->rate_per_s = server->rate_per_s;
+    results->capacity_per_s = NAN;
+    if (server->rate_per_s <= 0.0) {
+        result = lull_serving_find_rate(&run, &source, &results->capacity_per_s, err);
+        results->rate_per_s = results->capacity_per_s * server->load_ratio;
+    }
+    if (result < 0)
+        return result;
+    if (lull_serving_make_arrivals(&source, results->rate_per_s, &arrivals) < 0)
+        return lull_error_set(err, -ENOMEM, "simulation: no memory");
+    run.arrivals = &arrivals;
+    result = simulate_all_modes(&run, results, err);
+    lull_server_arrivals_fini(&arrivals);
+    if (result == 0 && results->modes[LULL_SERVER_HIGHEST].done == 0)
+        return lull_error_set(err, -EINVAL,
+                              "no request arrived and was served. Use a longer --duration, or a "
+                              "higher --rate.");
+    return result;
+}
+
+int lull_simulate_server_run(struct lull_simulate_server *server, uint64_t seed, bool is_json)
+{
+    struct lull_server_results results = {.server = server, .seed = seed};
+    struct lull_server_arrivals trace = {0};
+    struct lull_error err = {0};
+    int result;
+
+    choose_gpus(server);
+    result = choose_slo(server, &err);
+    if (result == 0)
+        result = read_arrivals(server, &trace, &results, &err);
+    if (result == 0)
+        result = simulate_server(server, &trace, &results, &err);
+    if (result == 0 && is_json)
+        lull_server_report_json(&results);
+    else if (result == 0)
+        lull_server_report_print(&results);
+    for (int mode = 0; mode < LULL_SERVER_MODES; mode++)
+        free(results.modes[mode].requests);
+    lull_server_arrivals_fini(&trace);
+    if (result < 0)
+        return lull_cli_fail("simulate", &err);
+    return LULL_EXIT_OK;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include "base/json_string.h"
+#include "base/printable.h"
+#include "cli/analyze/verdict.h"
+#include "cli/shared/command.h"
+#include "cli/simulate_server.h"
+
+static const char *const mode_names[LULL_SERVER_MODES] = {"highest", "fixed_clock", "power_limit",
+                                                          "lull", "oracle"};
+
+/* ---- figures ------------------------------------------------------------------------------ */
+
+static double energy_per_token_j(const struct lull_serving_outcome *outcome)
+{
+    if (outcome->output_tokens == 0)
+        return NAN;
+    return outcome->energy_j / (double)outcome->output_tokens;
+}
+
+static double energy_per_request_j(const struct lull_serving_outcome *outcome)
+{
+    if (outcome->done == 0)
+        return NAN;
+    return outcome->energy_j / (double)outcome->done;
+}
+
+double lull_server_saving(const struct lull_server_results *results, enum lull_server_mode mode)
+{
+    return 1.0 - energy_per_token_j(&results->modes[mode]) /
+                     energy_per_token_j(&results->modes[LULL_SERVER_HIGHEST]);
+}
+
+static bool keeps_promise(const struct lull_server_results *results, enum lull_server_mode mode)
+{
+    return (double)results->modes[mode].missed <=
+           (double)results->modes[LULL_SERVER_HIGHEST].missed + results->allowance;
+}
+
+/* ---- verdict ------------------------------------------------------------------------------ */
+
+/* "lull run --slo ... -- vllm serve ...", for the server that was simulated. */
+static const char *write_command(const struct lull_simulate_server *server, char *text, size_t size)
+{
+    char parallel[48] = "";
+
+    if (server->gpus.count > 1)
+        snprintf(parallel, sizeof(parallel), " --tensor-parallel-size %" PRIu32,
+                 server->gpus.count);
+    snprintf(text, size, "lull run --slo %s -- vllm serve %s%s",
+             lull_printable(server->slo.text).text, server->llm->name, parallel);
+    return text;
+}
+
+const char *lull_server_verdict(const struct lull_server_results *results, char *text, size_t size)
+{
+    const struct lull_simulate_server *server = results->server;
+    const double missed = 100.0 * lull_serving_missed_ratio(&results->modes[LULL_SERVER_LULL]);
+    const double before = 100.0 * lull_serving_missed_ratio(&results->modes[LULL_SERVER_HIGHEST]);
+    const double saving = lull_server_saving(results, LULL_SERVER_LULL);
+    const char *gpu = server->gpus.model->name;
+    char command[256];
+
+    if (!keeps_promise(results, LULL_SERVER_LULL))
+        snprintf(
+            text, size,
+            "misses more than allowed: %.2f %% of requests miss the objective, %.2f %% at full "
+            "clocks, on %" PRIu32 " x %s; do not run this server under lull",
+            missed, before, server->gpus.count, gpu);
+    else if (saving < LULL_VERDICT_MIN_RATIO)
+        snprintf(text, size,
+                 "nothing to gain: Lull saves %.1f %% of the energy, on %" PRIu32 " x %s",
+                 100.0 * fmax(saving, 0.0), server->gpus.count, gpu);
+    else
+        snprintf(text, size,
+                 "saves %.1f %% of the energy per token; %.2f %% of requests miss the objective, "
+                 "%.2f %% at full clocks, on %" PRIu32 " x %s; run: %s",
+                 100.0 * saving, missed, before, server->gpus.count, gpu,
+                 write_command(server, command, sizeof(command)));
+    return text;
+}
+
+/* ---- table -------------------------------------------------------------------------------- */
+
+static void print_server_mode(const struct lull_server_results *results, enum lull_server_mode mode)
+{
+    const struct lull_serving_outcome *outcome = &results->modes[mode];
+    char setting[32] = "";
+
+    if (mode == LULL_SERVER_FIXED_CLOCK)
+        snprintf(setting, sizeof(setting), "%.0f MHz", results->clock_mhz);
+    if (mode == LULL_SERVER_POWER_LIMIT)
+        snprintf(setting, sizeof(setting), "%.0f W", results->limit_w);
+    printf("%-12s %9s %9.4f %9.1f %7.1f%% %7.2f%% %8.0f %8.0f %7.1f %7.1f %6.0f%s\n",
+           mode_names[mode], setting, energy_per_token_j(outcome), energy_per_request_j(outcome),
+           100.0 * lull_server_saving(results, mode), 100.0 * lull_serving_missed_ratio(outcome),
+           1e3 * outcome->ttft_p50_s, 1e3 * outcome->ttft_p99_s, 1e3 * outcome->tpot_p50_s,
+           1e3 * outcome->tpot_p99_s, outcome->mean_mhz,
+           keeps_promise(results, mode) ? "" : "  more misses than allowed");
+}
+
+static void print_scene(const struct lull_server_results *results)
+{
+    const struct lull_simulate_server *server = results->server;
+    const struct lull_serving_outcome *highest = &results->modes[LULL_SERVER_HIGHEST];
+
+    printf("%s on %" PRIu32 " x %s, objective %s; %" PRIu64 " requests in %.0f s, %.3g per second",
+           server->llm->name, server->gpus.count, server->gpus.model->name,
+           lull_printable(server->slo.text).text, highest->done, 1e-9 * (double)server->duration_ns,
+           results->rate_per_s);
+    if (isfinite(results->capacity_per_s))
+        printf(" (%.0f %% of what full clocks bear)", 100.0 * server->load_ratio);
+    printf("\n");
+    if (highest->refused > 0)
+        printf("%" PRIu64 " requests are longer than the cache and were refused\n",
+               highest->refused);
+}
+
+void lull_server_report_print(const struct lull_server_results *results)
+{
+    char text[512];
+
+    printf("%s\n", lull_server_verdict(results, text, sizeof(text)));
+    print_scene(results);
+    printf("%-12s %9s %9s %9s %8s %8s %17s %15s %6s\n", "", "", "J per", "J per", "", "",
+           "TTFT, ms", "TPOT, ms", "mean");
+    printf("%-12s %9s %9s %9s %8s %8s %8s %8s %7s %7s %6s\n", "mode", "setting", "token", "request",
+           "saves", "missed", "p50", "p99", "p50", "p99", "MHz");
+    for (int mode = 0; mode < LULL_SERVER_MODES; mode++)
+        print_server_mode(results, (enum lull_server_mode)mode);
+    printf("fixed_clock and power_limit are the best of 24 settings, chosen with hindsight, within "
+           "the misses that Lull may add. The\noracle knows all requests and changes clocks at "
+           "once, without one more miss. Lull's figures include its learning.\n");
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+/* A number; null where it is unknown. */
+static json_t *number_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *server_mode_json(const struct lull_server_results *results,
+                                enum lull_server_mode mode)
+{
+    const struct lull_serving_outcome *outcome = &results->modes[mode];
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:f, s:I, s:o, s:b}", "name",
+                               lull_json_string(mode_names[mode]), "energy_per_token_j",
+                               number_json(energy_per_token_j(outcome)), "energy_per_request_j",
+                               number_json(energy_per_request_j(outcome)), "saving_ratio",
+                               number_json(lull_server_saving(results, mode)), "energy_j",
+                               outcome->energy_j, "missed", (json_int_t)outcome->missed,
+                               "missed_ratio", number_json(lull_serving_missed_ratio(outcome)),
+                               "within_promise", keeps_promise(results, mode));
+
+    json_object_update_new(object, json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "ttft_p50_ms",
+                                             number_json(1e3 * outcome->ttft_p50_s), "ttft_p99_ms",
+                                             number_json(1e3 * outcome->ttft_p99_s), "tpot_p50_ms",
+                                             number_json(1e3 * outcome->tpot_p50_s), "tpot_p99_ms",
+                                             number_json(1e3 * outcome->tpot_p99_s), "mean_mhz",
+                                             number_json(outcome->mean_mhz), "driver_calls",
+                                             (json_int_t)outcome->calls));
+    if (mode == LULL_SERVER_FIXED_CLOCK)
+        json_object_set_new(object, "clock_mhz", json_real(results->clock_mhz));
+    if (mode == LULL_SERVER_POWER_LIMIT)
+        json_object_set_new(object, "limit_w", json_real(results->limit_w));
+    if (mode == LULL_SERVER_ORACLE)
+        json_object_update_new(object, json_pack("{s:f, s:f, s:I}", "prefill_mhz",
+                                                 results->oracle.prefill_mhz, "decode_mhz",
+                                                 results->oracle.decode_mhz, "added_misses",
+                                                 (json_int_t)results->oracle.added));
+    return object;
+}
+
+static json_t *objective_json(const struct lull_objective *objective)
+{
+    return json_pack("{s:o, s:o, s:f}", "ttft_ms", number_json(1e3 * objective->ttft_s), "tpot_ms",
+                     number_json(1e3 * objective->tpot_s), "share_ratio", objective->share);
+}
+
+void lull_server_report_json(const struct lull_server_results *results)
+{
+    const struct lull_simulate_server *server = results->server;
+    const struct lull_serving_outcome *highest = &results->modes[LULL_SERVER_HIGHEST];
+    json_t *modes = json_array();
+    char text[512];
+    json_t *root;
+
+    for (int mode = 0; mode < LULL_SERVER_MODES; mode++)
+        json_array_append_new(modes, server_mode_json(results, (enum lull_server_mode)mode));
+    root = json_pack(
+        "{s:o, s:b, s:o, s:o, s:I, s:o}", "verdict",
+        lull_json_string(lull_server_verdict(results, text, sizeof(text))), "within_promise",
+        keeps_promise(results, LULL_SERVER_LULL), "server", lull_json_string(server->llm->name),
+        "gpu_model", lull_json_string(server->gpus.model->name), "gpus",
+        (json_int_t)server->gpus.count, "objective", objective_json(&server->slo.objective));
+    json_object_update_new(
+        root, json_pack("{s:o, s:f, s:f, s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "arrivals",
+                        lull_json_string_or_null(server->arrivals), "duration_s",
+                        1e-9 * (double)server->duration_ns, "rate_per_s", results->rate_per_s,
+                        "capacity_per_s", number_json(results->capacity_per_s), "load_ratio",
+                        number_json(results->rate_per_s / results->capacity_per_s), "requests",
+                        (json_int_t)highest->done, "refused", (json_int_t)highest->refused,
+                        "skipped_rows", (json_int_t)results->skipped, "output_tokens",
+                        (json_int_t)highest->output_tokens, "seed", (json_int_t)results->seed));
+    json_object_set_new(root, "modes", modes);
+    lull_cli_print_json(root, JSON_REAL_PRECISION(9));
+}
