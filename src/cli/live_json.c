@@ -17,6 +17,10 @@ struct figure_row {
     {                                                                                              \
 #FIELD, offsetof(struct lull_live_run, FIELD)                                              \
     }
+#define SERVING_ROW(FIELD)                                                                         \
+    {                                                                                              \
+#FIELD, offsetof(struct lull_live_serving, FIELD)                                          \
+    }
 #define GPU_ROW(FIELD)                                                                             \
     {                                                                                              \
 #FIELD, offsetof(struct lull_live_gpu, FIELD)                                              \
@@ -43,6 +47,18 @@ static const struct figure_row gpu_rows[] = {
     GPU_ROW(power_w),       GPU_ROW(power_limit_w),
     GPU_ROW(energy_j),      GPU_ROW(temperature_c),
     GPU_ROW(lowered_ratio), {NULL, 0},
+};
+
+static const struct figure_row serving_rows[] = {
+    SERVING_ROW(ttft_bound_ms), SERVING_ROW(tpot_bound_ms),
+    SERVING_ROW(share_ratio),   SERVING_ROW(running),
+    SERVING_ROW(waiting),       SERVING_ROW(requests),
+    SERVING_ROW(missed_ratio),  SERVING_ROW(missed_bound_ratio),
+    SERVING_ROW(ttft_p50_ms),   SERVING_ROW(ttft_p99_ms),
+    SERVING_ROW(tpot_p50_ms),   SERVING_ROW(tpot_p99_ms),
+    SERVING_ROW(tokens_per_s),  SERVING_ROW(j_per_output_token),
+    SERVING_ROW(j_per_request), SERVING_ROW(clock_mhz),
+    SERVING_ROW(saved_ratio),   {NULL, 0},
 };
 
 static void set_figure(json_t *object, json_t *unknown, const char *key,
@@ -153,6 +169,31 @@ static json_t *live_json_from_gpu(const struct lull_live_gpu *gpu, int64_t now_n
     return object;
 }
 
+/* ---- the server -------------------------------------------------------------------------- */
+
+static json_t *serving_as_json(const struct lull_live_serving *serving, int64_t now_ns)
+{
+    const bool is_parked = serving->parked_since_ns != 0;
+    const double parked_now_s = (double)(now_ns - serving->parked_since_ns) * 1e-9;
+    json_t *const object = json_object();
+    json_t *const unknown = json_object();
+    char objective[LULL_LIVE_WORD_BYTES];
+
+    lull_live_objective_text(serving, objective, sizeof(objective));
+    live_json_set_text(object, "engine", serving->engine);
+    live_json_set_text(object, "metrics", serving->metrics);
+    live_json_set_text(object, "objective", objective);
+    lull_field_text(object, "mode", lull_live_mode_text(serving->mode));
+    live_json_set_text(object, "reason", serving->reason);
+    set_figures(object, unknown, serving_rows, serving);
+    lull_field_known(object, "parked_now_s", parked_now_s, is_parked);
+    if (!is_parked)
+        lull_field_text(unknown, "parked_now_s", "the GPUs are not parked");
+    lull_field_number(object, "parked_s", serving->parked_s + (is_parked ? parked_now_s : 0.0));
+    lull_field_json(object, "unknown", unknown);
+    return object;
+}
+
 /* ---- the run ----------------------------------------------------------------------------- */
 
 static void set_identity(json_t *object, const struct lull_live_entry *entry,
@@ -193,6 +234,10 @@ json_t *lull_live_run_json(const struct lull_live_entry *entry, const struct lul
     lull_field_boolean(object, "lost_leases", run->has_lost_leases != 0);
     set_count(object, "iterations", run->iterations);
     set_figures(object, unknown, run_rows, run);
+    lull_field_json(object, "serving",
+                    run->serving.mode != LULL_LIVE_MODE_NONE
+                        ? serving_as_json(&run->serving, now_ns)
+                        : json_null());
     for (uint32_t i = 0; i < run->gpu_count; i++)
         if (run->gpus[i].state != LULL_LIVE_UNUSED)
             json_array_append_new(gpus, live_json_from_gpu(&run->gpus[i], now_ns));

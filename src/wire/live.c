@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -21,7 +22,7 @@
 #define MAGIC UINT64_C(0x4556494c4c554c31)
 
 enum {
-    FORMAT_VERSION = 1,
+    FORMAT_VERSION = 2,
     READ_TRIES = 100, /* a write takes some 30 us, five times a second */
     RUN_WORDS = sizeof(struct lull_live_run) / sizeof(uint64_t),
 };
@@ -75,6 +76,10 @@ const char *lull_live_unknown_text(uint32_t unknown)
         [LULL_LIVE_NOTHING_LOW] = "nothing is lowered",
         [LULL_LIVE_NOT_SOUGHT] = "the run only observes, or a plan or a power limit is in control",
         [LULL_LIVE_TOO_SHORT] = "the sections are shorter than the sensor's averaging time",
+        [LULL_LIVE_NO_METRIC] = "the server's metrics do not contain it",
+        [LULL_LIVE_NO_METRICS] = "the server's metrics cannot be read",
+        [LULL_LIVE_NO_REQUEST] = "no request has finished",
+        [LULL_LIVE_NO_BOUND] = "no objective was set",
     };
 
     return word_of(words, LULL_LIVE_UNKNOWN_COUNT, unknown);
@@ -128,9 +133,40 @@ const char *lull_live_ruler_text(uint32_t ruler)
         [LULL_LIVE_BY_SECTION] = "sections",
         [LULL_LIVE_BY_PLAN] = "plan",
         [LULL_LIVE_BY_LIMIT] = "power limit",
+        [LULL_LIVE_BY_OBJECTIVE] = "latency objective",
+        [LULL_LIVE_BY_IDLENESS] = "idle time",
     };
 
     return word_of(words, LULL_LIVE_RULER_COUNT, ruler);
+}
+
+const char *lull_live_mode_text(uint32_t mode)
+{
+    static const char *const words[LULL_LIVE_MODE_COUNT] = {
+        [LULL_LIVE_MODE_NONE] = "none",         [LULL_LIVE_MODE_BLIND] = "blind",
+        [LULL_LIVE_MODE_LEARNING] = "learning", [LULL_LIVE_MODE_TESTING] = "testing",
+        [LULL_LIVE_MODE_PROVEN] = "proven",     [LULL_LIVE_MODE_RAISED] = "raised",
+        [LULL_LIVE_MODE_IDLE] = "parked",       [LULL_LIVE_MODE_WORKING] = "working",
+    };
+
+    return word_of(words, LULL_LIVE_MODE_COUNT, mode);
+}
+
+void lull_live_objective_text(const struct lull_live_serving *serving, char *text, size_t size)
+{
+    const struct {
+        const char *name;
+        double ms;
+    } bounds[] = {{"TTFT", serving->ttft_bound_ms.value}, {"TPOT", serving->tpot_bound_ms.value}};
+    int length = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++)
+        if (isfinite(bounds[i].ms) && (size_t)length < size)
+            length += snprintf(text + length, size - (size_t)length, "%s %.4g ms, ", bounds[i].name,
+                               bounds[i].ms);
+    if (length > 0 && (size_t)length < size)
+        snprintf(text + length, size - (size_t)length, "p%.4g", 100.0 * serving->share_ratio.value);
 }
 
 struct lull_live_figure lull_live_figure(double value, enum lull_live_unknown otherwise)
@@ -554,6 +590,32 @@ static void live_check_gpu(struct lull_live_gpu *gpu)
         check_figure(&gpu->sections[i].energy_j);
 }
 
+static void check_serving(struct lull_live_serving *serving)
+{
+    struct lull_live_figure *const figures[] = {
+        &serving->ttft_bound_ms, &serving->tpot_bound_ms,
+        &serving->share_ratio,   &serving->running,
+        &serving->waiting,       &serving->requests,
+        &serving->missed_ratio,  &serving->missed_bound_ratio,
+        &serving->ttft_p50_ms,   &serving->ttft_p99_ms,
+        &serving->tpot_p50_ms,   &serving->tpot_p99_ms,
+        &serving->tokens_per_s,  &serving->j_per_output_token,
+        &serving->j_per_request, &serving->clock_mhz,
+        &serving->saved_ratio,
+    };
+
+    END_TEXT(serving->engine);
+    END_TEXT(serving->metrics);
+    END_TEXT(serving->reason);
+    if (serving->mode >= LULL_LIVE_MODE_COUNT)
+        serving->mode = LULL_LIVE_MODE_NONE;
+    check_time(&serving->parked_since_ns);
+    if (!(serving->parked_s >= 0.0 && isfinite(serving->parked_s)))
+        serving->parked_s = 0.0;
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
+        check_figure(figures[i]);
+}
+
 void lull_live_check(struct lull_live_run *run)
 {
     struct lull_live_figure *const figures[] = {
@@ -590,6 +652,7 @@ void lull_live_check(struct lull_live_run *run)
         run->verdict = LULL_LIVE_NO_VERDICT;
     if (run->gpu_count > LULL_LIVE_MAX_GPUS)
         run->gpu_count = 0;
+    check_serving(&run->serving);
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
         check_figure(figures[i]);
     for (uint32_t i = 0; i < run->gpu_count; i++)

@@ -39,6 +39,10 @@ enum lull_live_unknown {
     LULL_LIVE_NOTHING_LOW, /* nothing is lowered */
     LULL_LIVE_NOT_SOUGHT,  /* the run only observes, or a plan or a power limit is in control */
     LULL_LIVE_TOO_SHORT,   /* the sections are shorter than the sensor's averaging time */
+    LULL_LIVE_NO_METRIC,   /* the server's metrics do not contain it */
+    LULL_LIVE_NO_METRICS,  /* the server's metrics cannot be read */
+    LULL_LIVE_NO_REQUEST,  /* no request has finished in the time that it covers */
+    LULL_LIVE_NO_BOUND,    /* the objective has no such bound, or there is no objective */
     LULL_LIVE_UNKNOWN_COUNT
 };
 
@@ -80,7 +84,23 @@ enum lull_live_ruler {
     LULL_LIVE_BY_SECTION,
     LULL_LIVE_BY_PLAN,
     LULL_LIVE_BY_LIMIT,
+    LULL_LIVE_BY_OBJECTIVE, /* latency objective of a server */
+    LULL_LIVE_BY_IDLENESS,  /* idle GPUs are parked; nothing else is lowered */
     LULL_LIVE_RULER_COUNT
+};
+
+/* How the clocks of a server are chosen. From LULL_LIVE_MODE_BLIND to _IDLE the order is that of
+ * enum lull_serving_mode (core/serving/controller.h). Append only. */
+enum lull_live_mode {
+    LULL_LIVE_MODE_NONE, /* the run manages no server */
+    LULL_LIVE_MODE_BLIND,
+    LULL_LIVE_MODE_LEARNING,
+    LULL_LIVE_MODE_TESTING,
+    LULL_LIVE_MODE_PROVEN,
+    LULL_LIVE_MODE_RAISED,
+    LULL_LIVE_MODE_IDLE,
+    LULL_LIVE_MODE_WORKING, /* without an objective: the GPUs work at the highest clock */
+    LULL_LIVE_MODE_COUNT
 };
 
 struct lull_live_figure {
@@ -138,6 +158,36 @@ struct lull_live_gpu {
     struct lull_live_sections sections[LULL_LIVE_SECTION_COUNT];
 };
 
+/* A server whose clocks follow its load, and the requests that it served. Quantiles, rates and
+ * energies per token and request are those of the last minute. */
+struct lull_live_serving {
+    uint32_t mode; /* enum lull_live_mode; LULL_LIVE_MODE_NONE: the rest has no meaning */
+    uint32_t unused;
+    char engine[LULL_LIVE_WORD_BYTES];     /* "vLLM"; "" not known */
+    char metrics[LULL_LIVE_TEXT_BYTES];    /* address that the metrics come from; "": none */
+    char reason[LULL_LIVE_TEXT_BYTES];     /* one sentence that explains the mode */
+    struct lull_live_figure ttft_bound_ms; /* of the objective */
+    struct lull_live_figure tpot_bound_ms;
+    struct lull_live_figure share_ratio;        /* of the requests that have to meet it */
+    struct lull_live_figure running;            /* requests in the batch */
+    struct lull_live_figure waiting;            /* requests in the queue */
+    struct lull_live_figure requests;           /* judged since the run began */
+    struct lull_live_figure missed_ratio;       /* of them, missed the objective */
+    struct lull_live_figure missed_bound_ratio; /* upper 95 % bound of the share that lowered clocks
+                                                   have added */
+    struct lull_live_figure ttft_p50_ms;
+    struct lull_live_figure ttft_p99_ms;
+    struct lull_live_figure tpot_p50_ms;
+    struct lull_live_figure tpot_p99_ms;
+    struct lull_live_figure tokens_per_s; /* output tokens */
+    struct lull_live_figure j_per_output_token;
+    struct lull_live_figure j_per_request;
+    struct lull_live_figure clock_mhz;   /* requested of all its GPUs */
+    struct lull_live_figure saved_ratio; /* estimated, of the energy at the highest clock */
+    int64_t parked_since_ns;             /* CLOCK_MONOTONIC; 0: not parked */
+    double parked_s;                     /* before that, since the run began */
+};
+
 struct lull_live_run {
     int64_t written_ns;                 /* CLOCK_MONOTONIC, as below */
     int64_t begin_ns;                   /* of this pass of the run */
@@ -174,6 +224,7 @@ struct lull_live_run {
     struct lull_live_figure budget_left_ms;   /* ...and what is left of it; below 0: overdrawn */
     struct lull_live_figure power_w;          /* of the GPUs that ranks use */
     struct lull_live_figure energy_j;         /* likewise, since the run began */
+    struct lull_live_serving serving;
     uint32_t gpu_count;
     struct lull_live_gpu gpus[LULL_LIVE_MAX_GPUS];
 };
@@ -191,6 +242,10 @@ const char *lull_live_section_text(uint32_t section);
 const char *lull_live_state_text(uint32_t state);
 const char *lull_live_verdict_text(uint32_t verdict);
 const char *lull_live_ruler_text(uint32_t ruler);
+const char *lull_live_mode_text(uint32_t mode);
+
+/* Writes a server's objective: "TTFT 500 ms, TPOT 50 ms, p99"; "": it has none. */
+void lull_live_objective_text(const struct lull_live_serving *serving, char *text, size_t size);
 
 /* ---- the writer -------------------------------------------------------------------------- */
 
