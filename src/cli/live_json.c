@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/live_json.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,15 +51,23 @@ static const struct figure_row gpu_rows[] = {
 };
 
 static const struct figure_row serving_rows[] = {
-    SERVING_ROW(ttft_bound_ms), SERVING_ROW(tpot_bound_ms),
-    SERVING_ROW(share_ratio),   SERVING_ROW(running),
-    SERVING_ROW(waiting),       SERVING_ROW(requests),
-    SERVING_ROW(missed_ratio),  SERVING_ROW(missed_bound_ratio),
-    SERVING_ROW(ttft_p50_ms),   SERVING_ROW(ttft_p99_ms),
-    SERVING_ROW(tpot_p50_ms),   SERVING_ROW(tpot_p99_ms),
-    SERVING_ROW(tokens_per_s),  SERVING_ROW(j_per_output_token),
-    SERVING_ROW(j_per_request), SERVING_ROW(clock_mhz),
-    SERVING_ROW(saved_ratio),   {NULL, 0},
+    SERVING_ROW(ttft_bound_ms),
+    SERVING_ROW(tpot_bound_ms),
+    SERVING_ROW(share_ratio),
+    SERVING_ROW(running),
+    SERVING_ROW(waiting),
+    SERVING_ROW(requests),
+    SERVING_ROW(missed_ratio),
+    SERVING_ROW(missed_bound_ratio),
+    SERVING_ROW(ttft_p50_ms),
+    SERVING_ROW(ttft_p99_ms),
+    SERVING_ROW(tpot_p50_ms),
+    SERVING_ROW(tpot_p99_ms),
+    SERVING_ROW(tokens_per_s),
+    SERVING_ROW(j_per_output_token),
+    SERVING_ROW(j_per_request),
+    SERVING_ROW(clock_mhz),
+    {NULL, 0},
 };
 
 static void set_figure(json_t *object, json_t *unknown, const char *key,
@@ -175,6 +184,11 @@ static json_t *serving_as_json(const struct lull_live_serving *serving, int64_t 
 {
     const bool is_parked = serving->parked_since_ns != 0;
     const double parked_now_s = (double)(now_ns - serving->parked_since_ns) * 1e-9;
+    const struct lull_live_figure missed =
+        lull_live_figure(round(serving->missed_ratio.value * serving->requests.value),
+                         (enum lull_live_unknown)(isfinite(serving->missed_ratio.value)
+                                                      ? serving->requests.unknown
+                                                      : serving->missed_ratio.unknown));
     json_t *const object = json_object();
     json_t *const unknown = json_object();
     char objective[LULL_LIVE_WORD_BYTES];
@@ -186,6 +200,7 @@ static json_t *serving_as_json(const struct lull_live_serving *serving, int64_t 
     lull_field_text(object, "mode", lull_live_mode_text(serving->mode));
     live_json_set_text(object, "reason", serving->reason);
     set_figures(object, unknown, serving_rows, serving);
+    set_figure(object, unknown, "missed", &missed);
     lull_field_known(object, "parked_now_s", parked_now_s, is_parked);
     if (!is_parked)
         lull_field_text(unknown, "parked_now_s", "the GPUs are not parked");

@@ -3,10 +3,11 @@
  * until its standard input ends. Each line of input publishes one more second.
  *
  * Usage: live_run UUID:INDEX:RANKS:ENERGY_J...   RANKS 0: no rank uses it; ENERGY_J nan: not known;
- * 0 in all: nothing has been lowered yet
- * SPDX-License-Identifier: Apache-2.0
+ * 0 in all: nothing has been lowered yet. LIVE_RUN_SERVER=MODE (a number): the run is a server in
+ * that mode. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,38 @@ static void fill_sections(struct lull_live_gpu *gpu)
     gpu->sections[LULL_LIVE_COMMUNICATION] = (struct lull_live_sections){400, 12.5, known(2500.0)};
     gpu->sections[LULL_LIVE_GAP] =
         (struct lull_live_sections){30, 0.25, lull_live_figure(NAN, LULL_LIVE_TOO_SHORT)};
+}
+
+/* Without metrics nothing of the requests is known. */
+static void fill_server(uint32_t mode)
+{
+    struct lull_live_serving *const server = &run.serving;
+    const bool is_blind = mode == LULL_LIVE_MODE_BLIND;
+    struct lull_live_figure *const figures[] = {
+        &server->running,     &server->waiting,      &server->ttft_p50_ms,
+        &server->ttft_p99_ms, &server->tpot_p50_ms,  &server->tpot_p99_ms,
+        &server->requests,    &server->missed_ratio, &server->missed_bound_ratio,
+    };
+    static const double values[] = {7.0, 2.0, 120.0, 430.0, 31.25, 44.0, 12345.0, 0.004, 0.003};
+
+    server->mode = mode;
+    snprintf(server->engine, sizeof(server->engine), "vLLM");
+    snprintf(server->metrics, sizeof(server->metrics), "http://localhost:8000/metrics");
+    snprintf(server->reason, sizeof(server->reason),
+             is_blind ? "the server does not answer" : "all requests <meet> the objective");
+    server->ttft_bound_ms = known(500.0);
+    server->tpot_bound_ms = known(50.0);
+    server->share_ratio = known(0.99);
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        *figures[i] = lull_live_figure(is_blind ? (double)NAN : values[i], LULL_LIVE_NO_METRICS);
+    server->tokens_per_s = is_blind ? *figures[0] : known(1830.0);
+    server->j_per_output_token = is_blind ? *figures[0] : known(0.42);
+    server->j_per_request = is_blind ? *figures[0] : known(88.1);
+    server->clock_mhz = known(1320.0);
+    server->parked_since_ns = mode == LULL_LIVE_MODE_IDLE ? lull_now_ns() : 0;
+    server->parked_s = 512.0;
+    run.ruler = LULL_LIVE_BY_OBJECTIVE;
+    snprintf(run.command, sizeof(run.command), "vllm serve model");
 }
 
 static int fill_gpu(struct lull_live_gpu *gpu, const char *text)
@@ -94,10 +127,13 @@ static void fill_run(void)
 int main(int argc, char **argv)
 {
     const char *const viewers = getenv("LIVE_RUN_VIEWERS"); /* a group that may see it */
+    const char *const mode = getenv("LIVE_RUN_SERVER");
     struct lull_live_writer *writer;
     double energy_j = 0.0;
 
     fill_run();
+    if (mode != NULL)
+        fill_server((uint32_t)atoi(mode));
     for (int i = 1; i < argc && run.gpu_count < LULL_LIVE_MAX_GPUS; i++) {
         struct lull_live_gpu *const gpu = &run.gpus[run.gpu_count++];
 

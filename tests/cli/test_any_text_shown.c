@@ -57,6 +57,10 @@ static void fill_run(bool is_any)
     PUT(run.pod_namespace);
     PUT(run.learning);
     PUT(run.note);
+    run.serving.mode = LULL_LIVE_MODE_PROVEN;
+    PUT(run.serving.engine);
+    PUT(run.serving.metrics);
+    PUT(run.serving.reason);
     *gpu =
         (struct lull_live_gpu){.state = LULL_LIVE_MANAGED, .ranks = 1, .section = LULL_LIVE_USER};
     gpu->power_w = gpu->energy_j = run.power_w;

@@ -183,6 +183,34 @@ class Figures(unittest.TestCase):
         self.assertIn(("nothing yet", "nothing is lowered"), row)
         serve_case.end(process)
 
+    def test_a_server(self):
+        """Its requests, latencies and energy per token; what is not known has a reason and no series."""
+        def publish(mode):
+            process, name = self.node.publish((WELL, 1, 21000), env=dict(os.environ, LIVE_RUN_SERVER=str(mode)))
+            self.addCleanup(serve_case.end, process)
+            return name, next(job for job in self.settle(lambda node: name in [job["name"] for job in node["jobs"]])["jobs"] if job["name"] == name)
+
+        name, job = publish(4)
+        samples = self.serve.metrics()
+        self.assertEqual((job["ruler"], job["serving"]["mode"], job["serving"]["objective"]),
+                         ("latency objective", "proven", "TTFT 500 ms, TPOT 50 ms, p99"))
+        self.assertEqual((job["serving"]["missed"], job["serving"]["parked_s"], job["serving"]["parked_now_s"]), (49, 512, None))
+        self.assertEqual(find(samples, "lull_serving_tpot_seconds", run=name, quantile="0.5")[0][1], 0.03125)
+        self.assertEqual(find(samples, "lull_serving_output_token_energy_joules", run=name)[0][1], 0.42)
+        self.assertEqual([labels["mode"] for labels, value in find(samples, "lull_serving_mode", run=name) if value == 1], ["proven"])
+        self.assertEqual({value for _, value in find(samples, "lull_serving_figure_valid", run=name)}, {1})
+        page = self.serve.ask("/")[2]
+        for text in ("<h2>Servers</h2>", "7 running", "p99 430 ms; bound 500 ms", "0.4 %", "0.42 J", "all requests &lt;meet&gt; the objective"):
+            self.assertIn(text, page)
+        blind, job = publish(1)
+        samples = self.serve.metrics()
+        self.assertEqual((job["serving"]["running"], job["serving"]["missed"]), (None, None))
+        self.assertEqual({key for key, value in job["serving"].items() if value is None}, set(job["serving"]["unknown"]))
+        self.assertEqual(find(samples, "lull_serving_ttft_seconds", run=blind), [])
+        (labels, value), = find(samples, "lull_serving_figure_valid", run=blind, figure="ttft")
+        self.assertEqual((value, labels["reason"]), (0, "the server's metrics cannot be read"))
+        self.assertIn('<span class="trouble">blind</span>', self.serve.ask("/")[2])
+
     def test_every_null_has_a_reason(self):
         for gpu in self.settle(lambda node: not node["gpus"][LOST]["answers"])["gpus"]:
             self.assertEqual({key for key, value in gpu.items() if value is None}, set(gpu["unknown"]))

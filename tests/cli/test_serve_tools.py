@@ -100,6 +100,7 @@ class Scraped(unittest.TestCase):
         cls.node = serve_case.Node(LULL, LULLD, LIVE_RUN)
         cls.serve = cls.node.serve()
         _, cls.name = cls.node.publish((0, 4, 21000), (1, 1, 7000))
+        _, cls.server = cls.node.publish((2, 1, 7000), env=dict(os.environ, LIVE_RUN_SERVER="4"))
         # A job that is really played and managed, on two of the GPUs.
         cls.job = subprocess.Popen([LULL, "run", "--quiet", "--report", os.path.join(cls.node.directory.name, "report"), "--", LULL, "play",
                                     "--preset", "bert-ddp", "--seconds", "600"], env=dict(os.environ, SLURM_JOB_ID="815"),
@@ -235,6 +236,12 @@ CASES = {
                              f'lull_run_verdict{{{RUN},verdict="nothing kept"}}': "0x10 1x30"},
                             {f'lull_run_verdict{{{RUN},verdict="not degraded"}}': "1x40",
                              f'lull_run_verdict{{{RUN},verdict="nothing kept"}}': "0x40"}),
+    "LullServerBlind": ({f'lull_serving_mode{{{RUN},mode="blind"}}': "1x40"}, {f'lull_serving_mode{{{RUN},mode="blind"}}': "0x40"}),
+    # Of 50 requests a minute, two miss the objective; of the silent case one in five minutes.
+    "LullObjectiveMissed": ({f"lull_serving_requests_total{{{RUN}}}": "0+50x40", f"lull_serving_missed_requests_total{{{RUN}}}": "0+2x40",
+                             f"lull_serving_share_ratio{{{RUN}}}": "0.99x40"},
+                            {f"lull_serving_requests_total{{{RUN}}}": "0+50x40", f"lull_serving_missed_requests_total{{{RUN}}}": "0+0.2x40",
+                             f"lull_serving_share_ratio{{{RUN}}}": "0.99x40"}),
 }
 
 

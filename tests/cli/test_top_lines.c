@@ -364,6 +364,74 @@ static void times_of_a_forged_state_can_be_subtracted(void **state)
     assert_int_equal(run.gpus[0].section_begin_ns, 0);
 }
 
+/* A server under an objective, with all figures known. */
+static void make_server(void)
+{
+    run.ruler = LULL_LIVE_BY_OBJECTIVE;
+    run.iterations = 0;
+    run.budget_earned_ms = lull_live_figure(NAN, LULL_LIVE_NOT_SOUGHT);
+    run.saving_ratio = known(0.312);
+    run.serving = (struct lull_live_serving){
+        .mode = LULL_LIVE_MODE_PROVEN,
+        .engine = "vLLM",
+        .reason = "1320 MHz keep the objective",
+        .ttft_bound_ms = known(500.0),
+        .tpot_bound_ms = known(50.0),
+        .share_ratio = known(0.99),
+        .running = known(7.0),
+        .waiting = known(12.0),
+        .requests = known(12345.0),
+        .missed_ratio = known(0.0041),
+        .missed_bound_ratio = known(0.003),
+        .ttft_p50_ms = known(120.4),
+        .ttft_p99_ms = known(1430.2),
+        .tpot_p50_ms = known(31.26),
+        .tpot_p99_ms = known(999.7),
+        .tokens_per_s = known(1830.4),
+        .j_per_output_token = known(0.4242),
+        .j_per_request = known(88.12),
+    };
+}
+
+static void a_server(void **state)
+{
+    (void)state;
+    make_server();
+    assert_line("  proven: 1320 MHz keep the objective");
+    assert_non_null(find("  TTFT 500 ms, TPOT 50 ms, p99: missed by 0.41 % of 12,345 requests; "
+                         "Lull added at most 0.3 %"));
+    assert_non_null(find("  vLLM: 7 running, 12 waiting; TTFT 120 (p99 1430) ms, TPOT 31.3 (p99 "
+                         "1000) ms"));
+    assert_non_null(
+        find("  1830 tokens/s, 0.424 J per token, 88.1 J per request; about 31 % saved"));
+    assert_non_null(find("  250 W, 22.50 kJ"));
+    assert_null(find("iteration"));
+    run.serving.mode = LULL_LIVE_MODE_IDLE;
+    run.serving.parked_s = 10.0;
+    run.serving.parked_since_ns = view.now_ns - 5 * LULL_NS_PER_S;
+    assert_line("about 31 % saved; parked 15.0 s");
+    run.serving.ttft_bound_ms = lull_live_figure(NAN, LULL_LIVE_NO_BOUND);
+    assert_line("  TPOT 50 ms, p99: missed by");
+}
+
+static void a_server_that_is_not_read(void **state)
+{
+    const struct lull_live_figure none = lull_live_figure(NAN, LULL_LIVE_NO_METRICS);
+
+    (void)state;
+    make_server();
+    run.serving.mode = LULL_LIVE_MODE_BLIND;
+    run.serving.running = run.serving.missed_ratio = run.serving.tokens_per_s = none;
+    run.saving_ratio = lull_live_figure(NAN, LULL_LIVE_TOO_EARLY);
+    assert_line("  blind: 1320 MHz keep the objective");
+    assert_int_equal(find("  blind")->style, LULL_TOP_WARNING);
+    assert_non_null(find("p99: misses not known: the server's metrics cannot be read"));
+    assert_non_null(find("  requests not known: the server's metrics cannot be read"));
+    assert_non_null(find("  - tokens/s, 0.424 J per token, 88.1 J per request; saving not known"));
+    run.serving.ttft_bound_ms = run.serving.tpot_bound_ms = none;
+    assert_line("  no latency objective: only idle GPUs are lowered");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +447,8 @@ int main(void)
         cmocka_unit_test(a_line_is_cut_between_characters),
         cmocka_unit_test_setup(times_of_a_forged_state_can_be_subtracted, begin),
         cmocka_unit_test_setup(a_forged_state_is_shown_safely, begin),
+        cmocka_unit_test_setup_teardown(a_server, begin, end),
+        cmocka_unit_test_setup_teardown(a_server_that_is_not_read, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, end);

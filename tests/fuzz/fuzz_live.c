@@ -29,6 +29,9 @@ static void check_run(const struct lull_live_run *run)
     check_text(run->note, sizeof(run->note));
     check_taken_figure(&run->saving_ratio);
     check_taken_figure(&run->energy_j);
+    require(run->serving.mode < LULL_LIVE_MODE_COUNT && run->serving.parked_since_ns >= 0);
+    check_text(run->serving.reason, sizeof(run->serving.reason));
+    check_taken_figure(&run->serving.j_per_output_token);
     for (uint32_t i = 0; i < run->gpu_count; i++) {
         const struct lull_live_gpu *const gpu = &run->gpus[i];
 

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "core/serving/controller.h"
+
 static char directory[] = "/dev/shm/lull-test-XXXXXX";
 
 static int make_directory(void **state)
@@ -311,6 +313,10 @@ static void what_is_out_of_range_is_mended(void **state)
     assert_int_equal(run.gpus[1].section, LULL_LIVE_NO_SECTION);
     assert_int_equal(run.verdict, LULL_LIVE_NO_VERDICT);
     assert_int_equal(run.saving_ratio.unknown, LULL_LIVE_TOO_EARLY);
+    assert_int_equal(run.serving.mode, LULL_LIVE_MODE_NONE);
+    assert_true(run.serving.parked_since_ns == 0 && run.serving.parked_s >= 0.0);
+    assert_int_equal(run.serving.requests.unknown, LULL_LIVE_TOO_EARLY);
+    assert_int_equal(run.serving.reason[sizeof(run.serving.reason) - 1], '\0');
     run.saving_ratio = (struct lull_live_figure){.value = INFINITY};
     run.gpus[0].throttled = (struct lull_live_figure){.value = -1.0};
     run.gpu_count = LULL_LIVE_MAX_GPUS + 1;
@@ -337,6 +343,12 @@ static void every_value_has_words(void **state)
     assert_string_equal(lull_live_state_text(LULL_LIVE_OBSERVED), "observed");
     assert_string_equal(lull_live_verdict_text(LULL_LIVE_NOTHING_KEPT), "nothing kept");
     assert_string_equal(lull_live_ruler_text(LULL_LIVE_BY_LIMIT), "power limit");
+    for (uint32_t i = 0; i < LULL_LIVE_MODE_COUNT; i++)
+        assert_non_null(lull_live_mode_text(i));
+    assert_string_equal(lull_live_mode_text(LULL_LIVE_MODE_COUNT), "?");
+    /* The governor adds the controller's mode to the first. */
+    assert_int_equal(LULL_LIVE_MODE_IDLE - LULL_LIVE_MODE_BLIND,
+                     LULL_SERVING_IDLE - LULL_SERVING_BLIND);
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 #include "cli/report/document.h"
 #include "cli/report/html.h"
 
-enum { WIDTH = 120, BAR = 16, SPARK = 24 }; /* of pictures, in their own units */
+enum { WIDTH = 120, BAR = 16 }; /* of pictures, in their own units */
 
 /* ---- the clock --------------------------------------------------------------------------- */
 
@@ -63,26 +63,6 @@ static void write_clock(FILE *out, const json_t *gpu, size_t index)
 
 /* ---- power ------------------------------------------------------------------------------- */
 
-static void draw_power(FILE *out, const float *power_w, uint32_t next, double most_w)
-{
-    bool is_down = false;
-
-    fprintf(out,
-            "<svg class=\"spark\" viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" "
-            "aria-hidden=\"true\"><path d=\"",
-            WIDTH, SPARK);
-    for (uint32_t i = 0; i < LULL_SERVE_SECONDS; i++) {
-        const double watts = (double)power_w[(next + i) % LULL_SERVE_SECONDS];
-        const bool is_known = isfinite(watts);
-
-        if (is_known)
-            fprintf(out, "%c%u %d", is_down ? 'L' : 'M', i * WIDTH / (LULL_SERVE_SECONDS - 1),
-                    (int)(1.0 + (SPARK - 2) * (1.0 - fmin(watts / most_w, 1.0))));
-        is_down = is_known;
-    }
-    fputs("\"/></svg>", out);
-}
-
 static void live_gpu_write_power(FILE *out, const json_t *gpu, size_t index,
                                  const struct lull_serve_history *history)
 {
@@ -91,8 +71,8 @@ static void live_gpu_write_power(FILE *out, const json_t *gpu, size_t index,
 
     fprintf(out, "<td data-live=\"power-%zu\">", index);
     if (index < LULL_DEVICE_MAX_GPUS)
-        draw_power(out, history->power_w[index], history->next,
-                   isfinite(limit_w) && limit_w > 0.0 ? limit_w : 1000.0);
+        lull_serve_draw_minute(out, history->power_w[index], history->next,
+                               isfinite(limit_w) && limit_w > 0.0 ? limit_w : 1000.0);
     if (isfinite(power_w))
         fprintf(out, "<small>%.0f W", power_w);
     else

@@ -98,6 +98,13 @@ static void live_job_write_figure(FILE *out, const json_t *job, const char *key,
                    "</small></td>");
 }
 
+void lull_serve_write_saving(FILE *out, const json_t *job, size_t index)
+{
+    live_job_write_figure(out, job, "saving_ratio", index,
+                          lull_html_percent(lull_report_number(job, "saving_ratio")).text,
+                          "of the energy");
+}
+
 static void write_slowdown(FILE *out, const json_t *job, size_t index)
 {
     char bound[128];
@@ -109,25 +116,31 @@ static void write_slowdown(FILE *out, const json_t *job, size_t index)
                           lull_html_percent(lull_report_number(job, "slowdown_ratio")).text, bound);
 }
 
-static void live_job_write_verdict(FILE *out, const json_t *job, size_t index)
+void lull_serve_write_troubles(FILE *out, const json_t *job)
 {
     const char *const note = lull_report_text(job, "note");
-    const char *const learning = lull_report_text(job, "learning");
 
-    fprintf(out, "<td data-live=\"verdict-%zu\">", index);
-    lull_html_text(out, "", lull_report_text(job, "verdict"), "");
     if (lull_report_is(job, "paused"))
         fputs("<small class=\"trouble\">paused: full clocks</small>", out);
     if (lull_report_is(job, "lost_leases"))
         fputs("<small class=\"trouble\">its leases are lost: full clocks</small>", out);
-    if (learning != NULL)
-        lull_html_text(out, "<small>", learning, "</small>");
     if (note != NULL)
         lull_html_text(out, "<small class=\"trouble\">", note, "</small>");
+}
+
+static void live_job_write_verdict(FILE *out, const json_t *job, size_t index)
+{
+    const char *const learning = lull_report_text(job, "learning");
+
+    fprintf(out, "<td data-live=\"verdict-%zu\">", index);
+    lull_html_text(out, "", lull_report_text(job, "verdict"), "");
+    if (learning != NULL)
+        lull_html_text(out, "<small>", learning, "</small>");
+    lull_serve_write_troubles(out, job);
     fputs("</td>", out);
 }
 
-static void live_job_write_name(FILE *out, const json_t *job, size_t index)
+void lull_serve_write_name(FILE *out, const json_t *job, size_t index)
 {
     static const struct {
         const char *key;
@@ -153,7 +166,7 @@ static void live_job_write(FILE *out, const json_t *job, size_t index)
 {
     char iterations[48];
 
-    live_job_write_name(out, job, index);
+    lull_serve_write_name(out, job, index);
     snprintf(iterations, sizeof(iterations), "%.0f so far", lull_report_number(job, "iterations"));
     live_job_write_figure(out, job, "iteration_ms", index,
                           lull_html_figure(lull_report_number(job, "iteration_ms"), "ms").text,
@@ -161,9 +174,7 @@ static void live_job_write(FILE *out, const json_t *job, size_t index)
     live_job_write_figure(
         out, job, "power_w", index, lull_html_figure(lull_report_number(job, "power_w"), "W").text,
         lull_html_figure(lull_report_number(job, "energy_j") * 1e-3, "kJ so far").text);
-    live_job_write_figure(out, job, "saving_ratio", index,
-                          lull_html_percent(lull_report_number(job, "saving_ratio")).text,
-                          "of the energy");
+    lull_serve_write_saving(out, job, index);
     write_slowdown(out, job, index);
     live_job_write_verdict(out, job, index);
     fputs("</tr>\n", out);
@@ -174,9 +185,13 @@ void lull_serve_write_jobs(FILE *out, const json_t *document)
     static const char *const heads[] = {"command", "on",     "iteration", "power",
                                         "saved",   "slower", "guard",     NULL};
     const json_t *const jobs = lull_report_at(document, "jobs");
+    size_t servers = 0;
     size_t index;
     json_t *job;
 
+    json_array_foreach((json_t *)jobs, index, job) servers += lull_serve_is_server(job);
+    if (servers > 0 && servers == lull_report_count(jobs))
+        return;
     fputs("<section><h2>Active runs</h2>\n", out);
     if (lull_report_count(jobs) == 0) {
         fputs("<p class=\"none\">No job runs under <code>lull run</code> now: GPUs are at the "
@@ -185,7 +200,8 @@ void lull_serve_write_jobs(FILE *out, const json_t *document)
         return;
     }
     lull_html_begin_table(out, "Reported by their governors", heads);
-    json_array_foreach((json_t *)jobs, index, job) live_job_write(out, job, index);
+    json_array_foreach((json_t *)jobs, index, job) if (!lull_serve_is_server(job))
+        live_job_write(out, job, index);
     lull_html_end_table(out);
     fputs("</section>\n", out);
 }

@@ -181,6 +181,7 @@ void lull_serve_page_write_live(FILE *out, const json_t *document, const json_t 
     lull_serve_write_saving_tile(out, document);
     write_daemon_tile(out, document);
     fputs("</div>\n", out);
+    lull_serve_write_servers(out, document, history);
     lull_serve_write_jobs(out, document);
     lull_serve_write_gpus(out, document, history);
     write_runs(out, runs);

@@ -272,12 +272,15 @@ static void metrics_write_object(struct family_writer *writer, const struct labe
     }
 }
 
-/* Goes down the arrays that a path such as "jobs.gpus" names, and collects their labels. */
+/* Goes down the arrays and objects that a path such as "jobs.gpus" names, and collects the labels of
+ * the arrays' elements. What is null has no samples. */
 static void write_each(struct family_writer *writer, const struct labels *base, const char *path,
                        const json_t *object)
 {
     const size_t size = strcspn(path, ".");
+    const char *const rest = path + size + (path[size] == '.');
     const json_t *const names = json_object_getn(writer->labels, path, size);
+    const json_t *const inner = json_object_getn(object, path, size);
     size_t index;
     json_t *element;
 
@@ -285,12 +288,14 @@ static void write_each(struct family_writer *writer, const struct labels *base, 
         metrics_write_object(writer, base, object);
         return;
     }
-    json_array_foreach(json_object_getn(object, path, size), index, element)
+    if (json_is_object(inner))
+        write_each(writer, base, rest, inner);
+    json_array_foreach(inner, index, element)
     {
         struct labels labels = *base;
 
         add_labels(&labels, names, element);
-        write_each(writer, &labels, path + size + (path[size] == '.'), element);
+        write_each(writer, &labels, rest, element);
     }
 }
 

@@ -221,7 +221,7 @@ static bool take_document(struct lull_serve_watch *watch, json_t *document)
     watch->document = document;
     watch->document_ns = lull_now_ns();
     if (watch->history_ns == 0 || watch->document_ns - watch->history_ns >= LULL_NS_PER_S) {
-        lull_serve_history_add(&watch->history, json_object_get(document, "gpus"));
+        lull_serve_history_add(&watch->history, document);
         watch->history_ns = watch->document_ns;
     }
     add_server(watch);

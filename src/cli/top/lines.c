@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/minmax.h"
 #include "cli/node_json.h"
+#include "cli/top/serving.h"
 #include "base/printable.h"
 #include "governor/report/gain_text.h"
 
@@ -161,6 +162,16 @@ static void add_heading(const struct lull_top_view *view, uint32_t index,
                     lull_amount_time(fmax(run_s, 0.0)).text, job, command);
 }
 
+/* One line about a server (serving.h). */
+static void add_serving(const struct lull_top_view *view, uint32_t index, uint32_t line,
+                        enum lull_top_style style, struct lull_top_lines *lines)
+{
+    char text[LULL_TOP_LINE_BYTES - 2];
+
+    lull_top_serving_line(view->runs[index], line, view->now_ns, text, sizeof(text));
+    top_line_append(lines, style, (int32_t)index, "  %s", text);
+}
+
 static void add_search(const struct lull_top_view *view, uint32_t index,
                        struct lull_top_lines *lines)
 {
@@ -183,6 +194,10 @@ static void add_search(const struct lull_top_view *view, uint32_t index,
         top_line_append(
             lines, LULL_TOP_WARNING, (int32_t)index,
             "  it has lost its leases: its GPUs are at the reference until it leases them again");
+    } else if (run->serving.mode != LULL_LIVE_MODE_NONE) {
+        add_serving(view, index, 0,
+                    run->serving.mode == LULL_LIVE_MODE_BLIND ? LULL_TOP_WARNING : LULL_TOP_PLAIN,
+                    lines);
     } else if (run->ruler != LULL_LIVE_BY_SECTION) {
         top_line_append(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s%s", title,
                         run->ruler == LULL_LIVE_BY_NONE ? "observed only: nothing is lowered"
@@ -241,18 +256,20 @@ static void add_totals(const struct lull_top_view *view, uint32_t index,
 {
     const struct lull_live_run *const run = view->runs[index];
     const double earned_ms = run->budget_earned_ms.value;
-    char iterations[400] = "no iteration yet";
+    char iterations[400] = "no iteration yet; ";
     char budget[64] = "";
     const bool has_energy = isfinite(run->energy_j.value);
     const bool has_power = isfinite(run->power_w.value);
 
-    if (run->iterations > 0 && isfinite(run->iteration_ms.value))
-        snprintf(iterations, sizeof(iterations), "%s iterations of %.1f ms",
+    if (run->serving.mode != LULL_LIVE_MODE_NONE)
+        iterations[0] = '\0';
+    else if (run->iterations > 0 && isfinite(run->iteration_ms.value))
+        snprintf(iterations, sizeof(iterations), "%s iterations of %.1f ms; ",
                  lull_amount_count(run->iterations).text, run->iteration_ms.value);
     if (isfinite(earned_ms) && earned_ms > 0.0)
         snprintf(budget, sizeof(budget), "; slowdown budget %.0f %% left",
                  100.0 * fmax(run->budget_left_ms.value, 0.0) / earned_ms);
-    top_line_append(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s; %s, %s%s", iterations,
+    top_line_append(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s%s, %s%s", iterations,
                     has_power ? lull_amount_power(run->power_w.value).text : "power not known",
                     has_energy ? lull_amount_energy(run->energy_j.value).text : "energy not known",
                     budget);
@@ -330,6 +347,9 @@ static void add_run(const struct lull_top_view *view, uint32_t index, struct lul
 
     add_heading(view, index, lines);
     add_search(view, index, lines);
+    for (uint32_t i = 1; i < LULL_TOP_SERVING_LINES && run->serving.mode != LULL_LIVE_MODE_NONE;
+         i++)
+        add_serving(view, index, i, LULL_TOP_PLAIN, lines);
     if (run->ruler == LULL_LIVE_BY_SECTION)
         add_figures(view, index, lines);
     add_totals(view, index, lines);
