@@ -209,6 +209,13 @@ static json_t *serving_as_json(const struct lull_live_serving *serving, int64_t 
     return object;
 }
 
+/* Sets the estimate of a server in place of what a training job saves by its accepted points. */
+static void set_saving(json_t *object, json_t *unknown, const struct lull_live_figure *saved_ratio)
+{
+    json_object_del(unknown, "saving_ratio");
+    set_figure(object, unknown, "saving_ratio", saved_ratio);
+}
+
 /* ---- the run ----------------------------------------------------------------------------- */
 
 static void set_identity(json_t *object, const struct lull_live_entry *entry,
@@ -249,6 +256,8 @@ json_t *lull_live_run_json(const struct lull_live_entry *entry, const struct lul
     lull_field_boolean(object, "lost_leases", run->has_lost_leases != 0);
     set_count(object, "iterations", run->iterations);
     set_figures(object, unknown, run_rows, run);
+    if (run->serving.mode != LULL_LIVE_MODE_NONE)
+        set_saving(object, unknown, &run->serving.saved_ratio);
     lull_field_json(object, "serving",
                     run->serving.mode != LULL_LIVE_MODE_NONE
                         ? serving_as_json(&run->serving, now_ns)

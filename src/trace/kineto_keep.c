@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "trace/array.h"
 #include "trace/communication.h"
+#include "trace/serving_mark.h"
 
 /* An end is searched among all started calls. Deeper nesting is not a real call stack. */
 enum { MAX_BEGUN = 1024 };
@@ -208,8 +209,10 @@ static int kineto_keep_add_kernel(struct lull_kineto_reading *reading, enum lull
 static int kineto_keep_add_launch(struct lull_kineto_reading *reading)
 {
     const struct lull_kineto_event *const event = &reading->event;
-    struct lull_trace_launch launch = {event->correlation, event->ts_ns,
-                                       event->ts_ns + event->dur_ns, 0};
+    struct lull_trace_launch launch = {.correlation = event->correlation,
+                                       .begin_ns = event->ts_ns,
+                                       .end_ns = event->ts_ns + event->dur_ns,
+                                       .is_graph = strstr(event->name, "Graph") != NULL};
     const int rc = kineto_keep_find_label(reading, &launch.label);
 
     if (rc < 0)
@@ -228,6 +231,20 @@ static int add_step(struct lull_kineto_reading *reading, int64_t number)
         return rc;
     return lull_trace_append(&reading->trace->steps, &reading->trace->step_count, &step,
                              sizeof(step), reading->name, reading->err);
+}
+
+static int add_mark(struct lull_kineto_reading *reading, struct lull_trace_mark *mark)
+{
+    const struct lull_kineto_event *const event = &reading->event;
+    const int rc = kineto_keep_find_label(reading, &mark->label);
+
+    mark->begin_ns = event->ts_ns;
+    mark->end_ns = event->ts_ns + event->dur_ns;
+    mark->is_on_gpu = strncasecmp(event->category, "gpu_", strlen("gpu_")) == 0;
+    if (rc < 0)
+        return rc;
+    return lull_trace_append(&reading->trace->marks, &reading->trace->mark_count, mark,
+                             sizeof(*mark), reading->name, reading->err);
 }
 
 /* ---- kinds of events ---- */
@@ -317,6 +334,7 @@ static int kineto_keep_complete(struct lull_kineto_reading *reading)
 {
     const struct lull_kineto_event *const event = &reading->event;
     const enum lull_kineto_class class = kineto_keep_classify(reading);
+    struct lull_trace_mark mark = {0};
     int64_t number;
 
     if (class != LULL_KINETO_OTHER)
@@ -326,6 +344,8 @@ static int kineto_keep_complete(struct lull_kineto_reading *reading)
         return kineto_keep_add_launch(reading);
     if (is_timed(event->ts_ns, event->dur_ns) && kineto_keep_is_step(event, &number))
         return add_step(reading, number);
+    if (is_timed(event->ts_ns, event->dur_ns) && lull_serving_mark_parse(event->name, &mark))
+        return add_mark(reading, &mark);
     return add_operation(reading);
 }
 

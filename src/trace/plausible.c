@@ -85,6 +85,18 @@ static int compare_step_begins(const void *left, const void *right)
     return order != 0 ? order : plausible_trace_compare(a->begin_ns, b->begin_ns);
 }
 
+/* Of two that begin together, the outer one comes first. */
+static int compare_marks(const void *left, const void *right)
+{
+    const struct lull_trace_mark *const a = left;
+    const struct lull_trace_mark *const b = right;
+    int order = plausible_trace_compare(a->label, b->label);
+
+    if (order == 0)
+        order = plausible_trace_compare(a->begin_ns, b->begin_ns);
+    return order != 0 ? order : plausible_trace_compare(b->end_ns, a->end_ns);
+}
+
 /* qsort must not be given a null array. */
 static void plausible_trace_sort(void *array, size_t count, size_t size,
                                  int (*order)(const void *, const void *))
@@ -168,6 +180,9 @@ static void find_ranges(struct lull_trace *trace)
         plausible_trace_find_label(trace->steps, trace->step_count, sizeof(*trace->steps),
                                    offsetof(struct lull_trace_step, label), gpu->label,
                                    &gpu->first_step, &gpu->step_count);
+        plausible_trace_find_label(trace->marks, trace->mark_count, sizeof(*trace->marks),
+                                   offsetof(struct lull_trace_mark, label), gpu->label,
+                                   &gpu->first_mark, &gpu->mark_count);
     }
 }
 
@@ -427,6 +442,10 @@ static void plausible_trace_shift(struct lull_trace *trace)
         trace->steps[i].begin_ns -= origin_ns;
         trace->steps[i].end_ns -= origin_ns;
     }
+    for (size_t i = 0; i < trace->mark_count; i++) {
+        trace->marks[i].begin_ns -= origin_ns;
+        trace->marks[i].end_ns -= origin_ns;
+    }
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */
@@ -437,6 +456,7 @@ void lull_plausible_sift(struct lull_trace *trace)
                          plausible_trace_compare_kernels);
     plausible_trace_sort(trace->launches, trace->launch_count, sizeof(*trace->launches),
                          compare_launches);
+    plausible_trace_sort(trace->marks, trace->mark_count, sizeof(*trace->marks), compare_marks);
     find_ranges(trace);
     join_gpus(trace);
     plausible_trace_sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels),

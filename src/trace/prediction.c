@@ -39,10 +39,10 @@ double lull_predict_limit_w(const struct lull_device_curve *model)
     return model->limit_default_w * model->limit_settle_ratio;
 }
 
-void lull_predict_clocks(const struct lull_device_curve *model, double limit_w,
-                         struct lull_prediction_clocks *clocks_out)
+void lull_predict_kernel_clocks(const struct lull_device_curve *model,
+                                const struct lull_device_kernel *kernel, double limit_w,
+                                struct lull_prediction_clocks *clocks_out)
 {
-    const struct lull_device_kernel *const kernel = lull_device_curve_default(model);
     struct lull_device_clock clocks[LULL_DEVICE_CURVE_CLOCKS];
 
     clocks_out->count = lull_device_clocks(model, clocks);
@@ -54,6 +54,12 @@ void lull_predict_clocks(const struct lull_device_curve *model, double limit_w,
         clocks_out->clocks[i] = (struct lull_prediction_clock){clocks[i].mhz, 1.0 / run.time_ratio,
                                                                run.watts, clocks[i].waiting_w};
     }
+}
+
+void lull_predict_clocks(const struct lull_device_curve *model, double limit_w,
+                         struct lull_prediction_clocks *clocks_out)
+{
+    lull_predict_kernel_clocks(model, lull_device_curve_default(model), limit_w, clocks_out);
 }
 
 static double choose_link_gbs(const struct lull_device_curve *model, int64_t world_size)
@@ -75,8 +81,8 @@ static uint32_t lowest_harmless(const struct lull_device_curve *model,
     return lowest;
 }
 
-static struct lull_power_level power_at(const struct lull_prediction *prediction,
-                                        const struct lull_prediction_clock *clock)
+struct lull_power_level lull_predict_level(const struct lull_prediction *prediction,
+                                           const struct lull_prediction_clock *clock)
 {
     const struct lull_device_curve *const model = prediction->model;
     const double rate_gbs =
@@ -89,10 +95,10 @@ static struct lull_power_level power_at(const struct lull_prediction *prediction
     };
 }
 
-/* Returns what computation may draw until a rank's mean power is at the limit. The board's limiter
- * goes by the mean over some 100 ms: short bursts of computation may be above the limit. */
-static double limit_of_compute_w(const struct lull_prediction *prediction,
-                                 const struct lull_exposure *exposure)
+/* The board's limiter goes by the mean over some 100 ms: short bursts of computation may be above
+ * the limit. */
+double lull_predict_compute_limit_w(const struct lull_prediction *prediction,
+                                    const struct lull_exposure *exposure)
 {
     const struct lull_device_curve *const model = prediction->model;
     const double high_mhz = model->sm_max_mhz;
@@ -119,20 +125,19 @@ static void choose_levels(const struct lull_prediction_clocks *clocks, int64_t w
         low = &clocks->clocks[lowest_harmless(model, clocks, prediction->link_gbs)];
     prediction->high_mhz = clocks->clocks[0].mhz;
     prediction->low_mhz = low->mhz;
-    prediction->levels.high = power_at(prediction, &clocks->clocks[0]);
-    prediction->levels.low = power_at(prediction, low);
+    prediction->levels.high = lull_predict_level(prediction, &clocks->clocks[0]);
+    prediction->levels.low = lull_predict_level(prediction, low);
     prediction->levels.low_speed_ratio = low->speed_ratio;
 }
 
 /* ---- steady clocks ---- */
 
-/* The time of a rank whose computation, and what communicates beside it, runs at another speed. */
-static struct lull_exposure slower_exposure(const struct lull_exposure *exposure, double speed)
+struct lull_exposure lull_predict_slower(const struct lull_exposure *exposure, double speed_ratio)
 {
     struct lull_exposure slower = *exposure;
 
-    slower.compute_ns = (int64_t)((double)exposure->compute_ns / speed);
-    slower.overlap_ns = (int64_t)((double)exposure->overlap_ns / speed);
+    slower.compute_ns = (int64_t)((double)exposure->compute_ns / speed_ratio);
+    slower.overlap_ns = (int64_t)((double)exposure->overlap_ns / speed_ratio);
     slower.communication_ns = exposure->exposed_ns + slower.overlap_ns;
     slower.span_ns = exposure->span_ns + slower.compute_ns - exposure->compute_ns;
     return slower;
@@ -156,8 +161,8 @@ static struct steady_point evaluate_clock(const struct lull_prediction *predicti
                                           const struct lull_exposure *exposure,
                                           const struct lull_prediction_clock *clock)
 {
-    const struct lull_exposure slower = slower_exposure(exposure, clock->speed_ratio);
-    const struct lull_power_levels levels = {.high = power_at(prediction, clock),
+    const struct lull_exposure slower = lull_predict_slower(exposure, clock->speed_ratio);
+    const struct lull_power_levels levels = {.high = lull_predict_level(prediction, clock),
                                              .low = prediction->levels.low,
                                              .low_speed_ratio = prediction->levels.low_speed_ratio};
     const struct lull_switchable *const gaps = &prediction->switchable[LULL_SWITCHING_FEED_FORWARD];
@@ -355,8 +360,8 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
     lull_predict_model(setup, trace->gpu, &prediction);
     /* The low clock depends on the link: it must not slow communication. */
     prediction.link_gbs = choose_link_gbs(prediction.model, trace->world_size);
-    lull_predict_clocks(prediction.model, limit_of_compute_w(&prediction, &analysis->exposure),
-                        &clocks);
+    lull_predict_clocks(prediction.model,
+                        lull_predict_compute_limit_w(&prediction, &analysis->exposure), &clocks);
     choose_levels(&clocks, trace->world_size, &prediction);
     latency = (struct lull_switch_latency){lull_ns_from_ms(prediction.down_ms),
                                            lull_ns_from_ms(prediction.up_ms)};

@@ -133,6 +133,23 @@ double lull_predict_limit_w(const struct lull_device_curve *model);
 void lull_predict_clocks(const struct lull_device_curve *model, double limit_w,
                          struct lull_prediction_clocks *clocks_out);
 
+/* The same for a kernel of the model. */
+void lull_predict_kernel_clocks(const struct lull_device_curve *model,
+                                const struct lull_device_kernel *kernel, double limit_w,
+                                struct lull_prediction_clocks *clocks_out);
+
+/* Returns what computation may draw until a rank's mean power is at the limit, W. */
+double lull_predict_compute_limit_w(const struct lull_prediction *prediction,
+                                    const struct lull_exposure *exposure);
+
+/* Returns the power of a rank at a clock. */
+struct lull_power_level lull_predict_level(const struct lull_prediction *prediction,
+                                           const struct lull_prediction_clock *clock);
+
+/* Returns the time of a rank whose computation, and what communicates beside it, runs at another
+ * speed. */
+struct lull_exposure lull_predict_slower(const struct lull_exposure *exposure, double speed_ratio);
+
 /* Sets the model that a product's name ("" unknown) or the setup names, and the latencies. */
 void lull_predict_model(const struct lull_prediction_setup *setup, const char *product,
                         struct lull_prediction *prediction);

@@ -102,6 +102,7 @@ void lull_trace_fini(struct lull_trace *trace)
     free(trace->kernels);
     free(trace->launches);
     free(trace->steps);
+    free(trace->marks);
     free(trace->gpus);
     lull_timeline_destroy(trace->timeline);
     lull_recording_destroy(trace->recording);

@@ -48,6 +48,7 @@ struct lull_trace_launch {
     int64_t begin_ns;
     int64_t end_ns;
     uint32_t label; /* of its process, as that of a GPU */
+    bool is_graph;
 };
 
 /* An iteration as the program's profiler marked it. */
@@ -55,6 +56,27 @@ struct lull_trace_step {
     int64_t number;
     int64_t begin_ns;
     int64_t end_ns;
+    uint32_t label;
+};
+
+/* The phases of a server's steps (phases.h). */
+enum lull_trace_phase {
+    LULL_TRACE_PREFILL,
+    LULL_TRACE_MIXED, /* prompts and output tokens in one step */
+    LULL_TRACE_DECODE,
+    LULL_TRACE_PHASES
+};
+
+/* A step as an inference server marked it. Numbers may be LULL_TRACE_UNKNOWN. */
+struct lull_trace_mark {
+    int64_t begin_ns;
+    int64_t end_ns;
+    int64_t prompt_requests;
+    int64_t prompt_tokens;
+    int64_t output_requests;
+    int64_t output_tokens;
+    enum lull_trace_phase phase;
+    bool is_on_gpu; /* its times are those of its kernels, not of their launches */
     uint32_t label;
 };
 
@@ -69,6 +91,8 @@ struct lull_trace_gpu {
     size_t launch_count;
     size_t first_step;
     size_t step_count;
+    size_t first_mark;
+    size_t mark_count;
     char name[64]; /* product; "" unknown */
 };
 
@@ -100,6 +124,8 @@ struct lull_trace {
     size_t launch_count;
     struct lull_trace_step *steps; /* by label, then begin_ns; each number once */
     size_t step_count;
+    struct lull_trace_mark *marks; /* by label, then begin_ns */
+    size_t mark_count;
     struct lull_trace_gpu *gpus; /* those that have kernels */
     size_t gpu_count;
     struct lull_string_set *strings;

@@ -19,6 +19,7 @@ struct lull_trace lull_trace_of_gpu(const struct lull_trace *trace, size_t gpu)
     one.kernel_count = of->kernel_count;
     one.launch_count = of->launch_count;
     one.step_count = of->step_count;
+    one.mark_count = of->mark_count;
     /* An empty array may be NULL, and arithmetic on NULL is undefined. */
     if (of->kernel_count > 0)
         one.kernels = trace->kernels + of->first_kernel;
@@ -26,6 +27,8 @@ struct lull_trace lull_trace_of_gpu(const struct lull_trace *trace, size_t gpu)
         one.launches = trace->launches + of->first_launch;
     if (of->step_count > 0)
         one.steps = trace->steps + of->first_step;
+    if (of->mark_count > 0)
+        one.marks = trace->marks + of->first_mark;
     memcpy(one.gpu, of->name, sizeof(one.gpu));
     return one;
 }

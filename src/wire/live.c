@@ -601,6 +601,7 @@ static void check_serving(struct lull_live_serving *serving)
         &serving->tpot_p50_ms,   &serving->tpot_p99_ms,
         &serving->tokens_per_s,  &serving->j_per_output_token,
         &serving->j_per_request, &serving->clock_mhz,
+        &serving->saved_ratio,
     };
 
     END_TEXT(serving->engine);

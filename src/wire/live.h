@@ -159,8 +159,7 @@ struct lull_live_gpu {
 };
 
 /* A server whose clocks follow its load, and the requests that it served. Quantiles, rates and
- * energies per token and request are those of the last minute. Its power, its energy and the
- * estimated saving are those of its run. */
+ * energies per token and request are those of the last minute. */
 struct lull_live_serving {
     uint32_t mode; /* enum lull_live_mode; LULL_LIVE_MODE_NONE: the rest has no meaning */
     uint32_t unused;
@@ -183,9 +182,11 @@ struct lull_live_serving {
     struct lull_live_figure tokens_per_s; /* output tokens */
     struct lull_live_figure j_per_output_token;
     struct lull_live_figure j_per_request;
-    struct lull_live_figure clock_mhz; /* requested of all its GPUs */
-    int64_t parked_since_ns;           /* CLOCK_MONOTONIC; 0: not parked */
-    double parked_s;                   /* before that, since the run began */
+    struct lull_live_figure clock_mhz;   /* requested of all its GPUs */
+    struct lull_live_figure saved_ratio; /* estimated, of the energy at the highest clock; readers
+                                            take it for the run's saving_ratio */
+    int64_t parked_since_ns;             /* CLOCK_MONOTONIC; 0: not parked */
+    double parked_s;                     /* before that, since the run began */
 };
 
 struct lull_live_run {

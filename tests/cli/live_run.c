@@ -60,6 +60,7 @@ static void fill_server(uint32_t mode)
     server->j_per_output_token = is_blind ? *figures[0] : known(0.42);
     server->j_per_request = is_blind ? *figures[0] : known(88.1);
     server->clock_mhz = known(1320.0);
+    server->saved_ratio = lull_live_figure(is_blind ? (double)NAN : 0.312, LULL_LIVE_TOO_EARLY);
     server->parked_since_ns = mode == LULL_LIVE_MODE_IDLE ? lull_now_ns() : 0;
     server->parked_s = 512.0;
     run.ruler = LULL_LIVE_BY_OBJECTIVE;

@@ -194,6 +194,7 @@ class Figures(unittest.TestCase):
         samples = self.serve.metrics()
         self.assertEqual((job["ruler"], job["serving"]["mode"], job["serving"]["objective"]),
                          ("latency objective", "proven", "TTFT 500 ms, TPOT 50 ms, p99"))
+        self.assertEqual((job["saving_ratio"], find(samples, "lull_run_saving_ratio", run=name)[0][1]), (0.312, 0.312))
         self.assertEqual((job["serving"]["missed"], job["serving"]["parked_s"], job["serving"]["parked_now_s"]), (49, 512, None))
         self.assertEqual(find(samples, "lull_serving_tpot_seconds", run=name, quantile="0.5")[0][1], 0.03125)
         self.assertEqual(find(samples, "lull_serving_output_token_energy_joules", run=name)[0][1], 0.42)
@@ -205,6 +206,7 @@ class Figures(unittest.TestCase):
         blind, job = publish(1)
         samples = self.serve.metrics()
         self.assertEqual((job["serving"]["running"], job["serving"]["missed"]), (None, None))
+        self.assertEqual((job["saving_ratio"], job["unknown"]["saving_ratio"]), (None, "not measured yet"))
         self.assertEqual({key for key, value in job["serving"].items() if value is None}, set(job["serving"]["unknown"]))
         self.assertEqual(find(samples, "lull_serving_ttft_seconds", run=blind), [])
         (labels, value), = find(samples, "lull_serving_figure_valid", run=blind, figure="ttft")

@@ -370,7 +370,6 @@ static void make_server(void)
     run.ruler = LULL_LIVE_BY_OBJECTIVE;
     run.iterations = 0;
     run.budget_earned_ms = lull_live_figure(NAN, LULL_LIVE_NOT_SOUGHT);
-    run.saving_ratio = known(0.312);
     run.serving = (struct lull_live_serving){
         .mode = LULL_LIVE_MODE_PROVEN,
         .engine = "vLLM",
@@ -390,6 +389,7 @@ static void make_server(void)
         .tokens_per_s = known(1830.4),
         .j_per_output_token = known(0.4242),
         .j_per_request = known(88.12),
+        .saved_ratio = known(0.312),
     };
 }
 
@@ -422,7 +422,7 @@ static void a_server_that_is_not_read(void **state)
     make_server();
     run.serving.mode = LULL_LIVE_MODE_BLIND;
     run.serving.running = run.serving.missed_ratio = run.serving.tokens_per_s = none;
-    run.saving_ratio = lull_live_figure(NAN, LULL_LIVE_TOO_EARLY);
+    run.serving.saved_ratio = lull_live_figure(NAN, LULL_LIVE_TOO_EARLY);
     assert_line("  blind: 1320 MHz keep the objective");
     assert_int_equal(find("  blind")->style, LULL_TOP_WARNING);
     assert_non_null(find("p99: misses not known: the server's metrics cannot be read"));
@@ -447,8 +447,8 @@ int main(void)
         cmocka_unit_test(a_line_is_cut_between_characters),
         cmocka_unit_test_setup(times_of_a_forged_state_can_be_subtracted, begin),
         cmocka_unit_test_setup(a_forged_state_is_shown_safely, begin),
-        cmocka_unit_test_setup_teardown(a_server, begin, end),
-        cmocka_unit_test_setup_teardown(a_server_that_is_not_read, begin, end),
+        cmocka_unit_test_setup(a_server, begin),
+        cmocka_unit_test_setup(a_server_that_is_not_read, begin),
     };
 
     return cmocka_run_group_tests(tests, NULL, end);

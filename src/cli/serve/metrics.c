@@ -272,8 +272,8 @@ static void metrics_write_object(struct family_writer *writer, const struct labe
     }
 }
 
-/* Goes down the arrays and objects that a path such as "jobs.gpus" names, and collects the labels of
- * the arrays' elements. What is null has no samples. */
+/* Goes down the arrays and objects that a path such as "jobs.gpus" names, and collects the labels
+ * of the arrays' elements. What is null has no samples. */
 static void write_each(struct family_writer *writer, const struct labels *base, const char *path,
                        const json_t *object)
 {

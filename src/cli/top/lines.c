@@ -168,7 +168,7 @@ static void add_serving(const struct lull_top_view *view, uint32_t index, uint32
 {
     char text[LULL_TOP_LINE_BYTES - 2];
 
-    lull_top_serving_line(view->runs[index], line, view->now_ns, text, sizeof(text));
+    lull_top_serving_line(&view->runs[index]->serving, line, view->now_ns, text, sizeof(text));
     top_line_append(lines, style, (int32_t)index, "  %s", text);
 }
 

@@ -24,9 +24,9 @@ static struct serving_cell serving_cell(const struct lull_live_figure *figure, i
     return cell;
 }
 
-static void write_mode(const struct lull_live_run *run, int64_t now_ns, char *text, size_t size)
+static void write_mode(const struct lull_live_serving *serving, int64_t now_ns, char *text,
+                       size_t size)
 {
-    const struct lull_live_serving *const serving = &run->serving;
     char reason[sizeof(serving->reason)];
 
     (void)now_ns;
@@ -35,10 +35,9 @@ static void write_mode(const struct lull_live_run *run, int64_t now_ns, char *te
              reason[0] != '\0' ? ": " : "", reason);
 }
 
-static void write_objective(const struct lull_live_run *run, int64_t now_ns, char *text,
+static void write_objective(const struct lull_live_serving *serving, int64_t now_ns, char *text,
                             size_t size)
 {
-    const struct lull_live_serving *const serving = &run->serving;
     char objective[LULL_LIVE_WORD_BYTES];
     char bound[64] = "";
 
@@ -60,9 +59,9 @@ static void write_objective(const struct lull_live_run *run, int64_t now_ns, cha
                  lull_live_unknown_text(serving->missed_ratio.unknown));
 }
 
-static void write_load(const struct lull_live_run *run, int64_t now_ns, char *text, size_t size)
+static void write_load(const struct lull_live_serving *serving, int64_t now_ns, char *text,
+                       size_t size)
 {
-    const struct lull_live_serving *const serving = &run->serving;
     (void)now_ns;
     if (serving->running.unknown == LULL_LIVE_NO_METRICS) {
         snprintf(text, size, "requests not known: %s",
@@ -77,9 +76,9 @@ static void write_load(const struct lull_live_run *run, int64_t now_ns, char *te
         serving_cell(&serving->tpot_p50_ms, 3).text, serving_cell(&serving->tpot_p99_ms, 3).text);
 }
 
-static void write_energy(const struct lull_live_run *run, int64_t now_ns, char *text, size_t size)
+static void write_energy(const struct lull_live_serving *serving, int64_t now_ns, char *text,
+                         size_t size)
 {
-    const struct lull_live_serving *const serving = &run->serving;
     const bool is_parked = serving->parked_since_ns != 0;
     const double parked_s =
         serving->parked_s +
@@ -87,8 +86,8 @@ static void write_energy(const struct lull_live_run *run, int64_t now_ns, char *
     char saved[32] = "saving not known";
     char parked[64] = "";
 
-    if (isfinite(run->saving_ratio.value))
-        snprintf(saved, sizeof(saved), "about %.0f %% saved", 100.0 * run->saving_ratio.value);
+    if (isfinite(serving->saved_ratio.value))
+        snprintf(saved, sizeof(saved), "about %.0f %% saved", 100.0 * serving->saved_ratio.value);
     if (parked_s > 0.0)
         snprintf(parked, sizeof(parked), "; parked %s", lull_amount_time(parked_s).text);
     snprintf(text, size, "%s tokens/s, %s J per token, %s J per request; %s%s",
@@ -97,12 +96,12 @@ static void write_energy(const struct lull_live_run *run, int64_t now_ns, char *
              serving_cell(&serving->j_per_request, 3).text, saved, parked);
 }
 
-void lull_top_serving_line(const struct lull_live_run *run, uint32_t line, int64_t now_ns,
+void lull_top_serving_line(const struct lull_live_serving *serving, uint32_t line, int64_t now_ns,
                            char *text, size_t size)
 {
     static void (*const writers[LULL_TOP_SERVING_LINES])(
-        const struct lull_live_run *run, int64_t now_ns, char *text,
+        const struct lull_live_serving *serving, int64_t now_ns, char *text,
         size_t size) = {write_mode, write_objective, write_load, write_energy};
 
-    writers[line](run, now_ns, text, size);
+    writers[line](serving, now_ns, text, size);
 }

@@ -14,7 +14,7 @@
 enum { LULL_TOP_SERVING_LINES = 4 };
 
 /* Each writes one line: mode and its reason; objective and misses; load and latencies; energy. */
-void lull_top_serving_line(const struct lull_live_run *run, uint32_t line, int64_t now_ns,
+void lull_top_serving_line(const struct lull_live_serving *serving, uint32_t line, int64_t now_ns,
                            char *text, size_t size);
 
 #endif

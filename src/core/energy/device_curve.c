@@ -177,6 +177,22 @@ const struct lull_device_kernel *lull_device_curve_default(const struct lull_dev
     return kernel != NULL ? kernel : &curve->kernels[0].kernel;
 }
 
+const struct lull_device_kernel *lull_device_curve_prefill(const struct lull_device_curve *curve)
+{
+    const struct lull_device_kernel *kernel = lull_device_curve_kernel(curve, "llm_fwd");
+
+    if (kernel == NULL)
+        kernel = lull_device_curve_kernel(curve, "llm_gemm");
+    return kernel != NULL ? kernel : lull_device_curve_default(curve);
+}
+
+const struct lull_device_kernel *lull_device_curve_decode(const struct lull_device_curve *curve)
+{
+    const struct lull_device_kernel *kernel = lull_device_curve_kernel(curve, "llm_decode");
+
+    return kernel != NULL ? kernel : lull_device_curve_kernel(curve, "stream");
+}
+
 /* ---- clocks ------------------------------------------------------------------------------- */
 
 double lull_device_line_at(const struct lull_device_line *line, double mhz)

@@ -112,6 +112,12 @@ const struct lull_device_kernel *lull_device_curve_kernel(const struct lull_devi
  * else the first kernel of the model. */
 const struct lull_device_kernel *lull_device_curve_default(const struct lull_device_curve *curve);
 
+/* Return the kernels that stand for the phases of inference: of prefill, "llm_fwd" or another one
+ * that computes; of decode, "llm_decode" or "stream", which read memory; NULL: the model has none.
+ */
+const struct lull_device_kernel *lull_device_curve_prefill(const struct lull_device_curve *curve);
+const struct lull_device_kernel *lull_device_curve_decode(const struct lull_device_curve *curve);
+
 double lull_device_line_at(const struct lull_device_line *line, double mhz);
 
 /* ---- a clock ------------------------------------------------------------------------------ */
