@@ -269,6 +269,40 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class PhasePoint:
+    """A phase at one clock."""
+
+    sm_mhz: float
+    slowdown_ratio: float
+    saving_ratio: float
+    power_w: float
+    energy_j: float
+    j_per_token: Optional[float]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Prefill, decode or mixed steps of an inference server."""
+
+    phase: str
+    steps: Optional[int]
+    kernels: int
+    span_ms: float
+    busy_ratio: Optional[float]
+    compute_ms: float
+    comm_ms: float
+    exposed_ms: float
+    idle_ms: float
+    requests_per_step: Optional[float]
+    prompt_tokens: Optional[int]
+    output_tokens: Optional[int]
+    full: Optional[PhasePoint]
+    best: Optional[PhasePoint]
+    tolerated: Optional[PhasePoint]
+    energy_reason: Optional[str]
+
+
+@dataclass(frozen=True)
 class RankAnalysis:
     """One rank's trace."""
 
@@ -286,6 +320,10 @@ class RankAnalysis:
     idle_ms: float
     iterations: Optional[int]
     iteration_ms: Optional[float]
+    phases: Tuple[Phase, ...]
+    phases_source: Optional[str]
+    phases_reason: Optional[str]
+    outside_phases_ms: Optional[float]
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,20 @@ class Commands(unittest.TestCase):
         self.assertEqual(analysis.ranks[0].world_size, 128)
         self.assertEqual(analysis.predicted.saving_ratio, analysis.document["predicted"]["saving_ratio"])
 
+        self.assertEqual((analysis.ranks[0].phases, analysis.ranks[0].phases_source), ((), None))
+
+    def test_phases_of_a_server(self):
+        sys.path.insert(0, os.path.join(case.SOURCE, "tests", "trace"))
+        import server_trace
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as trace:
+            json.dump(server_trace.serve().document(), trace)
+            trace.flush()
+            rank, = lull.analyze(trace.name).ranks
+        prefill, mixed, decode = rank.phases
+        self.assertEqual((prefill.phase, mixed.phase, decode.phase, rank.phases_source), ("prefill", "mixed", "decode", "annotations"))
+        self.assertEqual((decode.steps, decode.output_tokens), (15, 130))
+        self.assertLess(decode.best.j_per_token, decode.full.j_per_token)
+
     def test_errors_are_the_commands_own(self):
         with self.assertRaisesRegex(lull.LullError, "--preset nonsense") as caught:
             lull.simulate(preset="nonsense")

@@ -14,6 +14,7 @@
 #include "simulator/timeline/levers.h"
 #include "simulator/timeline/what_if.h"
 #include "trace/analysis.h"
+#include "trace/phase_prediction.h"
 #include "trace/recording.h"
 
 static void check_kernels(const struct lull_trace *trace)
@@ -46,6 +47,32 @@ static void check_analysis(const struct lull_analysis *analysis)
     require(lull_switchable_merged(analysis->gaps, analysis->gap_count, &latency, 1.0, &merged) ==
             0);
     require(merged.gap_ms >= 0.0 && forward.gap_ms >= 0.0);
+}
+
+/* The times of a phase are those of its steps, and its points are numbers. */
+static void check_phases(const struct lull_trace *trace)
+{
+    static const struct lull_prediction_setup setup = {.tolerance_ratio = 0.01};
+    struct lull_prediction prediction = {.link_gbs = 25.0};
+    struct lull_phases phases;
+    uint64_t kernels = 0;
+
+    require(lull_phases_find(trace, &phases) == 0);
+    require(phases.outside_ns >= 0);
+    lull_predict_model(&setup, "", &prediction);
+    for (int i = 0; i < LULL_TRACE_PHASES; i++) {
+        const struct lull_exposure *const exposure = &phases.phases[i].exposure;
+        struct lull_phase_prediction predicted;
+
+        require(exposure->overlap_ns >= 0 && exposure->exposed_ns >= 0 && exposure->idle_ns >= 0);
+        require(exposure->span_ns ==
+                exposure->compute_ns + exposure->exposed_ns + exposure->idle_ns);
+        kernels += phases.phases[i].kernels;
+        lull_predict_phase(&prediction, &phases.phases[i], (enum lull_trace_phase)i, 0.01,
+                           &predicted);
+        require(!predicted.is_known || isfinite(predicted.best.energy_j));
+    }
+    require(kernels <= trace->kernel_count);
 }
 
 static void check_operations(const struct lull_operation_timeline *timeline)
@@ -143,6 +170,7 @@ static void check_gpus(const struct lull_trace *trace)
         require(lull_analysis_init(&one, &analysis, &err) == 0);
         check_analysis(&analysis);
         lull_analysis_fini(&analysis);
+        check_phases(&one);
     }
     require(kernels == trace->kernel_count);
 }

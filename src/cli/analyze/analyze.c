@@ -112,6 +112,20 @@ struct analyzed_ranks {
     size_t count;
 };
 
+static int analyze_phases(const struct lull_prediction_setup *setup, const struct lull_trace *one,
+                          struct lull_analyzed_rank *rank, struct lull_error *err)
+{
+    const int result = lull_phases_find(one, &rank->phases);
+
+    if (result < 0)
+        return lull_error_set(err, result, "no memory for the phases of %zu kernels",
+                              one->kernel_count);
+    for (int i = 0; i < LULL_TRACE_PHASES; i++)
+        lull_predict_phase(&rank->prediction, &rank->phases.phases[i], (enum lull_trace_phase)i,
+                           setup->tolerance_ratio, &rank->predicted_phases[i]);
+    return 0;
+}
+
 static int analyze_gpu(const struct lull_prediction_setup *setup, const char *file,
                        const struct lull_trace *trace, size_t gpu, struct lull_analyzed_rank *rank,
                        struct lull_error *err)
@@ -134,7 +148,7 @@ static int analyze_gpu(const struct lull_prediction_setup *setup, const char *fi
     memcpy(rank->gpu, one.gpu, sizeof(rank->gpu));
     result = lull_predict(setup, &one, &rank->analysis, &rank->prediction, err);
     lull_analysis_drop_gaps(&rank->analysis);
-    return result;
+    return result < 0 ? result : analyze_phases(setup, &one, rank, err);
 }
 
 static int analyze_trace(const struct lull_prediction_setup *setup, const char *file,

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json_string.h"
 #include "base/printable.h"
+#include "cli/analyze/phases.h"
 #include "cli/analyze/verdict.h"
 #include "cli/shared/command.h"
 #include "governor/report/frontier_report.h"
@@ -145,7 +146,9 @@ static const char *analyze_report_write_verdict(const struct lull_analyzed_rank 
                                                 size_t count, const struct total *total, char *text,
                                                 size_t size)
 {
-    if (analyze_report_has_iterations(ranks, count))
+    if (lull_analyze_has_phases(ranks, count))
+        lull_analyze_write_server(ranks, count, text, size);
+    else if (analyze_report_has_iterations(ranks, count))
         write_known_verdict(total, text, size);
     else
         snprintf(text, size,
@@ -304,6 +307,7 @@ static json_t *rank_json(const struct lull_analyzed_rank *rank)
     lull_field_boolean(object, "iterations_marked", analysis->has_marks);
     lull_field_json(object, "sections", analyze_report_sections_json(analysis));
     lull_field_integer(object, "other_sections", (json_int_t)analysis->other_sections);
+    lull_analyze_set_phases(object, rank);
     lull_field_json(object, "switchable", switchable_json(&total));
     lull_field_json(object, "assumptions", assumptions_json(&rank->prediction));
     return object;
@@ -541,8 +545,9 @@ void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t coun
     char verdict[512];
 
     printf("%s\n", analyze_report_write_verdict(ranks, count, &total, verdict, sizeof(verdict)));
-    if (analyze_report_has_iterations(ranks, count))
+    if (analyze_report_has_iterations(ranks, count) && !lull_analyze_has_phases(ranks, count))
         analyze_report_print_frontier(&total);
+    lull_analyze_print_phases(ranks, count);
     print_switchable(&total);
     analyze_report_print_steady(&total);
     putchar('\n');

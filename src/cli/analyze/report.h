@@ -9,8 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/prediction.h"
 #include "trace/analysis.h"
+#include "trace/phase_prediction.h"
+#include "trace/prediction.h"
 
 /* Holds what the analysis found out about one rank, or GPU, of a trace. */
 struct lull_analyzed_rank {
@@ -25,6 +26,8 @@ struct lull_analyzed_rank {
     struct lull_trace_loss loss; /* of the file; of a part that is not the first: nothing */
     struct lull_analysis analysis;
     struct lull_prediction prediction;
+    struct lull_phases phases;
+    struct lull_phase_prediction predicted_phases[LULL_TRACE_PHASES];
 };
 
 /* Writes a rank's number, or "gpu0" of a part of a file; "?" unknown. Returns the buffer. */
