@@ -201,7 +201,7 @@ class Figures(unittest.TestCase):
         self.assertEqual([labels["mode"] for labels, value in find(samples, "lull_serving_mode", run=name) if value == 1], ["proven"])
         self.assertEqual({value for _, value in find(samples, "lull_serving_figure_valid", run=name)}, {1})
         page = self.serve.ask("/")[2]
-        for text in ("<h2>Servers</h2>", "7 running", "p99 430 ms; bound 500 ms", "0.4 %", "0.42 J", "all requests &lt;meet&gt; the objective"):
+        for text in ("<h2>Servers</h2>", "7 running", "p99 430 ms", "bound 500 ms", "0.4 %", "of 12,345 requests", "0.42 J", "all requests &lt;meet&gt; the objective"):
             self.assertIn(text, page)
         blind, job = publish(1)
         samples = self.serve.metrics()

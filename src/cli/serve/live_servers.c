@@ -10,56 +10,74 @@
 #include "cli/report/html.h"
 #include "wire/live.h"
 
-/* Begins a cell with a figure of a server or, where it is not known, the reason; ends it with
- * something small, which may be "". */
-static void write_figure(FILE *out, const json_t *serving, const char *key, size_t index,
-                         const char *figure, const char *small)
+/* Writes what a cell has of a figure or, where it is not known, the reason; below it two small
+ * lines.
+ */
+static void write_figure(FILE *out, const json_t *serving, const char *key, const char *figure,
+                         const char *small, const char *smaller)
 {
-    const bool is_known = isfinite(lull_report_number(serving, key));
-
-    fprintf(out, "<td data-live=\"%s-%zu\">", key, index);
-    lull_html_text(out, "", is_known ? figure : NULL, "");
-    if (is_known)
-        lull_html_text(out, "<small class=\"whole\">", small, "</small></td>");
-    else
+    if (!isfinite(lull_report_number(serving, key))) {
+        lull_html_text(out, "", NULL, "");
         lull_html_text(out, "<small>", lull_report_text(lull_report_at(serving, "unknown"), key),
-                       "</small></td>");
+                       "</small>");
+        return;
+    }
+    lull_html_text(out, "<span class=\"whole\">", figure, "</span>");
+    lull_html_text(out, "<small class=\"whole\">", small, "</small>");
+    lull_html_text(out, "<small class=\"whole\">", smaller, "</small>");
 }
 
 static void write_load(FILE *out, const json_t *serving, size_t index)
 {
     char figure[64];
-    char small[96];
+    char waiting[64];
+    char rate[64];
 
     snprintf(figure, sizeof(figure), "%.0f running", lull_report_number(serving, "running"));
-    snprintf(small, sizeof(small), "%.32s waiting",
+    snprintf(waiting, sizeof(waiting), "%s waiting",
              lull_html_figure(lull_report_number(serving, "waiting"), "").text);
-    write_figure(out, serving, "running", index, figure, small);
+    snprintf(rate, sizeof(rate), "%s",
+             lull_html_figure(lull_report_number(serving, "tokens_per_s"), "tokens/s").text);
+    fprintf(out, "<td data-live=\"running-%zu\">", index);
+    write_figure(out, serving, "running", figure, waiting, rate);
+    fputs("</td>", out);
 }
 
-/* The median of a latency, with its 99 % quantile and the objective's bound. */
+/* The median of a latency, its 99 % quantile, and the objective's bound. */
 static void write_latency(FILE *out, const json_t *serving, size_t index, const char *const keys[3])
 {
     const double bound_ms = lull_report_number(serving, keys[2]);
-    char small[128];
+    char quantile[64];
+    char bound[64] = "no bound";
 
-    snprintf(small, sizeof(small), "p99 %s; bound %s",
-             lull_html_figure(lull_report_number(serving, keys[1]), "ms").text,
-             isfinite(bound_ms) ? lull_html_figure(bound_ms, "ms").text : "none");
-    write_figure(out, serving, keys[0], index,
-                 lull_html_figure(lull_report_number(serving, keys[0]), "ms").text, small);
+    snprintf(quantile, sizeof(quantile), "p99 %s",
+             lull_html_figure(lull_report_number(serving, keys[1]), "ms").text);
+    if (isfinite(bound_ms))
+        snprintf(bound, sizeof(bound), "bound %s", lull_html_figure(bound_ms, "ms").text);
+    fprintf(out, "<td data-live=\"%s-%zu\">", keys[0], index);
+    write_figure(out, serving, keys[0],
+                 lull_html_figure(lull_report_number(serving, keys[0]), "ms").text, quantile,
+                 bound);
+    fputs("</td>", out);
 }
 
 static void write_misses(FILE *out, const json_t *serving, size_t index)
 {
-    const double bound = lull_report_number(serving, "missed_bound_ratio");
-    char small[160];
+    const double added = lull_report_number(serving, "missed_bound_ratio");
+    char requests[64];
+    char bound[96] = "added by Lull: not known";
 
-    snprintf(small, sizeof(small), "of %.32s requests; Lull added %s%s",
-             lull_html_figure(lull_report_number(serving, "requests"), "").text,
-             isfinite(bound) ? "at most " : "", lull_html_percent(bound).text);
-    write_figure(out, serving, "missed_ratio", index,
-                 lull_html_percent(lull_report_number(serving, "missed_ratio")).text, small);
+    snprintf(
+        requests, sizeof(requests), "of %s requests",
+        lull_amount_count((uint64_t)fmax(fmin(lull_report_number(serving, "requests"), 1e15), 0.0))
+            .text);
+    if (isfinite(added))
+        snprintf(bound, sizeof(bound), "added by Lull: at most %s", lull_html_percent(added).text);
+    fprintf(out, "<td data-live=\"missed_ratio-%zu\">", index);
+    write_figure(out, serving, "missed_ratio",
+                 lull_html_percent(lull_report_number(serving, "missed_ratio")).text, requests,
+                 bound);
+    fputs("</td>", out);
 }
 
 static double find_most(const float *values)
@@ -77,18 +95,16 @@ static void write_energy(FILE *out, const json_t *job, size_t index,
     const json_t *const serving = lull_report_at(job, "serving");
     const char *const name = lull_report_text(job, "name");
     const float *const values = name != NULL ? lull_serve_history_of(history, name) : NULL;
-    char small[128];
 
-    fprintf(out, "<td data-live=\"history-%zu\">", index);
+    fprintf(out, "<td data-live=\"j_per_output_token-%zu\">", index);
+    write_figure(
+        out, serving, "j_per_output_token",
+        lull_html_figure(lull_report_number(serving, "j_per_output_token"), "J").text,
+        lull_html_figure(lull_report_number(serving, "j_per_request"), "J per request").text,
+        lull_html_figure(lull_report_number(job, "power_w"), "W").text);
     if (values != NULL && find_most(values) > 0.0)
         lull_serve_draw_minute(out, values, history->next, find_most(values));
     fputs("</td>", out);
-    snprintf(small, sizeof(small), "%s; %s",
-             lull_html_figure(lull_report_number(serving, "j_per_request"), "J per request").text,
-             lull_html_figure(lull_report_number(serving, "tokens_per_s"), "tokens/s").text);
-    write_figure(out, serving, "j_per_output_token", index,
-                 lull_html_figure(lull_report_number(serving, "j_per_output_token"), "J").text,
-                 small);
 }
 
 static void write_mode(FILE *out, const json_t *job, size_t index)
@@ -100,7 +116,7 @@ static void write_mode(FILE *out, const json_t *job, size_t index)
     const bool is_blind =
         mode != NULL && strcmp(mode, lull_live_mode_text(LULL_LIVE_MODE_BLIND)) == 0;
 
-    fprintf(out, "<td class=\"sentence\" data-live=\"mode-%zu\"><span class=\"%s\">", index,
+    fprintf(out, "<td data-live=\"mode-%zu\"><span class=\"%s\">", index,
             is_blind ? "trouble" : "");
     lull_html_text(out, "", mode, "</span>");
     if (isfinite(parked_s))
@@ -122,13 +138,13 @@ static void write_server(FILE *out, const json_t *job, size_t index,
     const json_t *const serving = lull_report_at(job, "serving");
 
     lull_serve_write_name(out, job, index);
+    write_mode(out, job, index);
     write_load(out, serving, index);
     write_latency(out, serving, index, ttft);
     write_latency(out, serving, index, tpot);
     write_misses(out, serving, index);
     write_energy(out, job, index, history);
     lull_serve_write_saving(out, job, index);
-    write_mode(out, job, index);
     fputs("</tr>\n", out);
 }
 
@@ -140,9 +156,9 @@ bool lull_serve_is_server(const json_t *job)
 void lull_serve_write_servers(FILE *out, const json_t *document,
                               const struct lull_serve_history *history)
 {
-    static const char *const heads[] = {"server",    "on",     "requests",    "first token",
-                                        "per token", "missed", "last minute", "energy per token",
-                                        "saved",     "clocks", NULL};
+    static const char *const heads[] = {"server",      "on",        "clocks", "requests",
+                                        "first token", "per token", "missed", "energy per token",
+                                        "saved",       NULL};
     const json_t *const jobs = lull_report_at(document, "jobs");
     bool has_begun = false;
     size_t index;

@@ -87,7 +87,8 @@ static void write_energy(const struct lull_live_serving *serving, int64_t now_ns
     char parked[64] = "";
 
     if (isfinite(serving->saved_ratio.value))
-        snprintf(saved, sizeof(saved), "about %.0f %% saved", 100.0 * serving->saved_ratio.value);
+        snprintf(saved, sizeof(saved), "about %.0f %% saved",
+                 rint(100.0 * serving->saved_ratio.value) + 0.0); /* no "-0" */
     if (parked_s > 0.0)
         snprintf(parked, sizeof(parked), "; parked %s", lull_amount_time(parked_s).text);
     snprintf(text, size, "%s tokens/s, %s J per token, %s J per request; %s%s",
