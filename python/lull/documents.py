@@ -190,6 +190,66 @@ class GpuReport:
 
 
 @dataclass(frozen=True)
+class Objective:
+    """Bounds of a server's latencies, and the share of requests that have to meet them."""
+
+    ttft_ms: Optional[float]
+    tpot_ms: Optional[float]
+    share_ratio: float
+
+
+@dataclass(frozen=True)
+class Latency:
+    """A latency of the requests of a run, and the predicted 99 % quantile."""
+
+    p50: Optional[float]
+    p99: Optional[float]
+    predicted: Optional[float]
+
+
+@dataclass(frozen=True)
+class ParkedGpu:
+    """A GPU of a server, while it was idle."""
+
+    index: int
+    park_mhz: Optional[int]
+    parks: int
+    parked_s: Optional[float]
+    saved_j: Optional[float]
+    first_work_ms: Optional[float]
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The server that a run managed."""
+
+    engine: Optional[str]
+    metrics: Optional[str]
+    objective: Optional[Objective]
+    requests: Optional[float]
+    judged_requests: Optional[float]
+    missed_ratio: Optional[float]
+    missed_bound_ratio: Optional[float]
+    ttft_ms: Optional[Latency]
+    tpot_ms: Optional[Latency]
+    prompt_tokens: Optional[float]
+    output_tokens: Optional[float]
+    j_per_output_token: Optional[float]
+    j_per_output_token_reason: Optional[str]
+    j_per_request: Optional[float]
+    j_per_request_reason: Optional[str]
+    modes_s: Optional[Mapping[str, float]]
+    parked_s: Optional[float]
+    parks: Optional[int]
+    saved_j: Optional[float]
+    saved_ratio: Optional[float]
+    saved_basis: Optional[str]
+    saved_reason: Optional[str]
+    reason: Optional[str]
+    gpus: Tuple[ParkedGpu, ...]
+
+
+@dataclass(frozen=True)
 class Report:
     """report.json of `lull run` (lull-report(1)). ``document`` has all of its fields."""
 
@@ -214,6 +274,7 @@ class Report:
     frontier: Tuple[FrontierPoint, ...]
     gpus: Tuple[GpuReport, ...]
     energy: Optional[Energy]
+    serving: Optional[Serving]
     notes: Tuple[str, ...]
     document: Mapping[str, Any]
 

@@ -119,3 +119,24 @@ def large(gpus):
         "timeline": {"length_ms": 2000.0, "iterations_ms": [106.2 * i for i in range(19)],
                      "gpus": [timeline_gpu(index, 400) for index in range(gpus)]},
         "notes": ["the NCCL of this job is old: 2.18 tells less of its operations than 2.26 does"]}
+
+
+def server():
+    """A server of two GPUs under an objective, whose verdict has a line about latencies in place of time."""
+    report = large(2)
+    report["verdict"] = dict(report["verdict"], energy_line="about 31 % saved (estimate); 0.42 J per output token, 88.1 J per request",
+                             time_line="12345 requests, 0.41 % missed the objective; lowered clocks added at most 0.3 %",
+                             saving_claim="estimated", saving_ratio=0.31, saving_low_ratio=None, saving_high_ratio=None, slowdown_ratio=None,
+                             slowdown_upper_ratio=None, slowdown_allowed_ratio=None)
+    report["serving"] = {
+        "engine": "vLLM", "metrics": "http://localhost:8000/metrics", "objective": {"ttft_ms": 500.0, "tpot_ms": 50.0, "share_ratio": 0.99},
+        "requests": 12400.0, "judged_requests": 12345.0, "missed_ratio": 0.0041, "missed_bound_ratio": 0.003,
+        "ttft_ms": {"p50": 120.4, "p99": 430.2, "predicted": 401.0}, "tpot_ms": {"p50": 31.2, "p99": 44.1, "predicted": 43.0},
+        "prompt_tokens": 6.2e6, "output_tokens": 2.6e6, "j_per_output_token": 0.42, "j_per_output_token_reason": None,
+        "j_per_request": 88.1, "j_per_request_reason": None,
+        "modes_s": {"blind": 1.5, "learning": 10.0, "testing": 300.0, "proven": 2700.0, "raised": 98.5, "parked": 500.0, "working": 0.0},
+        "parked_s": 498.0, "parks": 41, "saved_j": 490000.0, "saved_ratio": 0.31, "saved_basis": "the controller's model of the server",
+        "saved_reason": None, "reason": "1320 MHz keep the objective",
+        "gpus": [{"index": index, "park_mhz": 210, "parks": 41, "parked_s": 498.0, "saved_j": 12000.0, "first_work_ms": 31.5}
+                 for index in range(2)]}
+    return report

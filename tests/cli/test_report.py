@@ -122,6 +122,23 @@ class Pages(Case):
         self.check("energy of GPU 1not knownneither its counter nor its power could be read", said)
         self.assertGreaterEqual(said.count("the energy of one of the GPUs is not known"), 2)
 
+    def test_a_server(self):
+        """Its latencies and energy per token in place of iterations."""
+        report = report_case.server()
+        page = Page(self.page(self.write(report)))
+        for words in ("Latency0.4 % missed12345 requests, 0.41 % missed the objective", "energy per output token0.42 J", "energy per request88.1 J", "output tokens2,600,000", "saved (estimate)490.00 kJ",
+                      "time to first token120.4 ms430.2 ms401 ms500 ms", "proven45.0 min74.8 %", "added by lowered clocks, upper 95 % bound0.3 %",
+                      "vLLM, metrics from http://localhost:8000/metrics; at the end: 1320 MHz keep the objective", "0210 MHz418.30 min12.00 kJ31.5 ms"):
+            self.check(words, page.said())
+        for words in ("no iteration was seen", "The last iterations", "Settled first after", "working0"):
+            self.assertNotIn(words, page.said())
+        report["serving"].update(objective=None, j_per_output_token=None, j_per_output_token_reason="the server's metrics were not read; give --metrics",
+                                 missed_ratio=None, missed_bound_ratio=None, modes_s=None, gpus=None, ttft_ms=7, engine=3)
+        said = Page(self.page(self.write(report))).said()
+        self.check("energy per output tokenthe server's metrics were not read; give --metrics", said)
+        self.check("Latencynot known", said)
+        self.assertEqual(re.findall(r"\bnan\b|\binf\b", said), [])
+
     def test_several_runs(self):
         names = [self.write(report_case.large(gpus=2), name) for name in ("before", "after")]
         page = Page(self.page("--output", "both.html", *names))

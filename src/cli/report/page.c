@@ -117,6 +117,16 @@ static struct headline find_energy(const json_t *verdict)
     }
 }
 
+/* Green stands for a proof. */
+static struct headline find_latency(const json_t *report)
+{
+    const double missed = lull_report_number(lull_report_at(report, "serving"), "missed_ratio");
+
+    if (!isfinite(missed))
+        return headline_of("", "not known");
+    return headline_of_ratio(lull_report_keeps_objective(report) ? "good" : "", missed, "missed");
+}
+
 static struct headline find_time(const json_t *verdict, const char *line)
 {
     static const char not_slower[] = "not slower";
@@ -162,7 +172,9 @@ static void write_answers(FILE *out, const json_t *report)
     const char *const energy = lull_report_text(verdict, "energy_line");
     const char *const time = lull_report_text(verdict, "time_line");
     const struct headline energy_headline = find_energy(verdict);
-    const struct headline time_headline = find_time(verdict, time);
+    const bool is_server = lull_report_has_serving(report);
+    const struct headline time_headline =
+        is_server ? find_latency(report) : find_time(verdict, time);
 
     if (sentence == NULL) {
         fputs("<p>The report of this run has no verdict: it was written by an older lull</p>\n",
@@ -174,7 +186,7 @@ static void write_answers(FILE *out, const json_t *report)
     } else {
         fputs("<div class=\"answers\">\n", out);
         write_answer(out, "Energy", &energy_headline, energy);
-        write_answer(out, "Time", &time_headline, time);
+        write_answer(out, is_server ? "Latency" : "Time", &time_headline, time);
         write_answer(out, "Next", NULL, lull_report_text(verdict, "next_line"));
         fputs("</div>\n", out);
     }
@@ -229,6 +241,17 @@ static void write_settled_tile(FILE *out, const json_t *report)
                isfinite(after) ? lull_html_figure(after, "iterations").text : "not yet", text);
 }
 
+static void write_token_tile(FILE *out, const json_t *report)
+{
+    const json_t *const serving = lull_report_at(report, "serving");
+    const double token_j = lull_report_number(serving, "j_per_output_token");
+
+    write_tile(out, "Energy per output token",
+               isfinite(token_j) ? lull_html_figure(token_j, "J").text : NULL,
+               isfinite(token_j) ? "all GPUs of the server, idle time included"
+                                 : lull_report_text(serving, "j_per_output_token_reason"));
+}
+
 /* ---- a run ------------------------------------------------------------------------------- */
 
 static void page_write_run(FILE *out, const struct lull_report_document *document, size_t index)
@@ -237,26 +260,31 @@ static void page_write_run(FILE *out, const struct lull_report_document *documen
     static const struct {
         const char *title;
         void (*write)(FILE *out, const json_t *report);
+        enum { OF_ALL, OF_JOBS, OF_SERVERS } kind;
     } parts[] = {
-        {"Energy and time", lull_report_write_iterations},
-        {"Savings at other tolerances", lull_report_draw_frontier},
-        {"Savings of each lever", lull_report_write_levers},
-        {"The last iterations", lull_report_draw_timeline},
-        {"Energy of each GPU over its clock", lull_report_draw_valleys},
-        {"GPUs and sections", lull_report_write_gpus},
-        {"Energy of the whole run", lull_report_write_energy},
-        {"What was not done, and the reason", lull_report_write_undone},
-        {"Source of each figure", lull_report_write_validity},
+        {"Server", lull_report_write_serving, OF_SERVERS},
+        {"Energy and time", lull_report_write_iterations, OF_JOBS},
+        {"Savings at other tolerances", lull_report_draw_frontier, OF_JOBS},
+        {"Savings of each lever", lull_report_write_levers, OF_JOBS},
+        {"The last iterations", lull_report_draw_timeline, OF_JOBS},
+        {"Energy of each GPU over its clock", lull_report_draw_valleys, OF_JOBS},
+        {"GPUs and sections", lull_report_write_gpus, OF_ALL},
+        {"Energy of the whole run", lull_report_write_energy, OF_ALL},
+        {"What was not done, and the reason", lull_report_write_undone, OF_ALL},
+        {"Source of each figure", lull_report_write_validity, OF_ALL},
     };
+    const bool is_server = lull_report_has_serving(report);
 
     fprintf(out, "<section class=\"run\" id=\"run-%zu\">\n", index + 1);
     page_write_head(out, document);
     write_answers(out, report);
     fputs("<div class=\"tiles\">\n", out);
     write_cost_tile(out, report);
-    write_settled_tile(out, report);
+    (is_server ? write_token_tile : write_settled_tile)(out, report);
     fputs("</div>\n", out);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (parts[i].kind == (is_server ? OF_JOBS : OF_SERVERS))
+            continue;
         lull_html_text(out, "<section class=\"part\"><h2>", parts[i].title, "</h2>\n");
         parts[i].write(out, report);
         fputs("</section>\n", out);

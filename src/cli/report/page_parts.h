@@ -22,6 +22,12 @@ void lull_report_write_energy(FILE *out, const json_t *report);
 /* Returns whether two levers differ in nothing but their names and figures. */
 bool lull_report_is_same_lever(const json_t *a, const json_t *b);
 
+/* page_serving.c: the server that was managed. Whether there is one; whether the share of requests
+ * that lowered clocks have added to the missed ones is proven to be within the promise. */
+void lull_report_write_serving(FILE *out, const json_t *report);
+bool lull_report_has_serving(const json_t *report);
+bool lull_report_keeps_objective(const json_t *report);
+
 /* page_validity.c: what was not done, and why; how each figure is known. */
 void lull_report_write_undone(FILE *out, const json_t *report);
 void lull_report_write_validity(FILE *out, const json_t *report);
