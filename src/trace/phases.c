@@ -13,7 +13,7 @@
 enum { NO_STEP = UINT32_MAX, MAX_STEPS = UINT32_MAX - 1 };
 
 /* Consecutive steps of one phase are one where they are not marked. */
-struct step {
+struct phases_step {
     enum lull_trace_phase phase;
     const struct lull_trace_mark *mark; /* null: it is not marked */
     int64_t begin_ns;                   /* of its kernels; begin > end: it has none */
@@ -23,7 +23,7 @@ struct step {
 struct phases_work {
     const struct lull_trace *trace;
     uint32_t *step_of; /* of each kernel */
-    struct step *steps;
+    struct phases_step *steps;
     size_t step_count;
     uint8_t *attention; /* of each kernel: enum lull_attention */
     struct lull_interval *compute;
@@ -47,7 +47,7 @@ const char *lull_phase_name(enum lull_trace_phase phase)
 static void begin_step(struct phases_work *work, enum lull_trace_phase phase,
                        const struct lull_trace_mark *mark)
 {
-    work->steps[work->step_count++] = (struct step){phase, mark, INT64_MAX, INT64_MIN};
+    work->steps[work->step_count++] = (struct phases_step){phase, mark, INT64_MAX, INT64_MIN};
 }
 
 static void put_kernel(struct phases_work *work, size_t kernel, uint32_t step)
@@ -256,7 +256,7 @@ static double add_known(double sum, int64_t more)
     return more >= 0 ? sum + (double)more : (double)NAN;
 }
 
-static void count_step(const struct step *step, struct lull_phase *phase)
+static void count_step(const struct phases_step *step, struct lull_phase *phase)
 {
     const struct lull_trace_mark *const mark = step->mark;
 
@@ -279,7 +279,7 @@ static int64_t join_steps(struct phases_work *work, enum lull_trace_phase phase,
     int64_t length_ns = 0;
 
     for (size_t i = 0; i < work->step_count; i++) {
-        struct step *const step = &work->steps[i];
+        struct phases_step *const step = &work->steps[i];
         const int64_t step_ns = step->end_ns - step->begin_ns;
 
         if (step->phase != phase || step->begin_ns > step->end_ns)
@@ -304,7 +304,7 @@ static void measure_phase(struct phases_work *work, enum lull_trace_phase phase,
 
     for (size_t i = 0; i < work->trace->kernel_count; i++) {
         const struct lull_trace_kernel *const kernel = &work->trace->kernels[i];
-        const struct step *const step =
+        const struct phases_step *const step =
             work->step_of[i] != NO_STEP ? &work->steps[work->step_of[i]] : NULL;
         struct lull_interval interval;
 

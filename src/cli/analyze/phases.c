@@ -147,9 +147,11 @@ void lull_analyze_set_phases(json_t *object, const struct lull_analyzed_rank *ra
     };
     const struct lull_phases *const phases = &rank->phases;
     const bool is_known = phases->source != LULL_PHASES_UNKNOWN;
+    const char *reason = phases->has_attention ? no_difference : no_server;
     json_t *array = json_null();
 
     if (is_known) {
+        reason = NULL;
         array = json_array();
         for (int i = 0; i < LULL_TRACE_PHASES; i++)
             if (phases->phases[i].kernels > 0)
@@ -157,8 +159,7 @@ void lull_analyze_set_phases(json_t *object, const struct lull_analyzed_rank *ra
     }
     lull_field_json(object, "phases", array);
     lull_field_text(object, "phases_source", sources[phases->source]);
-    lull_field_text(object, "phases_reason",
-                    is_known ? NULL : (phases->has_attention ? no_difference : no_server));
+    lull_field_text(object, "phases_reason", reason);
     lull_field_known(object, "outside_phases_ms", lull_ms_from_ns(phases->outside_ns), is_known);
 }
 
