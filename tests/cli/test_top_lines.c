@@ -398,20 +398,21 @@ static void a_server(void **state)
     (void)state;
     make_server();
     assert_line("  proven: 1320 MHz keep the objective");
-    assert_non_null(find("  TTFT 500 ms, TPOT 50 ms, p99: missed by 0.41 % of 12,345 requests; "
-                         "Lull added at most 0.3 %"));
-    assert_non_null(find("  vLLM: 7 running, 12 waiting; TTFT 120 (p99 1430) ms, TPOT 31.3 (p99 "
-                         "1000) ms"));
     assert_non_null(
-        find("  1830 tokens/s, 0.424 J per token, 88.1 J per request; about 31 % saved"));
+        find("  TTFT 500 ms, TPOT 50 ms, p99: 0.41 % of 12,345 missed (by Lull at most 0.3 %)"));
+    assert_non_null(
+        find("  vLLM: 7 running, 12 waiting; TTFT 120/1430 ms, TPOT 31.3/1000 ms (p50/p99)"));
+    assert_non_null(find("  1830 tokens/s, 0.424 J/token, 88.1 J/request; 31 % saved"));
+    for (uint32_t i = 1; i < 5; i++)
+        assert_true(strlen(lines.items[i].text) <= 80);
     assert_non_null(find("  250 W, 22.50 kJ"));
     assert_null(find("iteration"));
     run.serving.mode = LULL_LIVE_MODE_IDLE;
     run.serving.parked_s = 10.0;
     run.serving.parked_since_ns = view.now_ns - 5 * LULL_NS_PER_S;
-    assert_line("about 31 % saved; parked 15.0 s");
+    assert_line("31 % saved; parked 15.0 s");
     run.serving.ttft_bound_ms = lull_live_figure(NAN, LULL_LIVE_NO_BOUND);
-    assert_line("  TPOT 50 ms, p99: missed by");
+    assert_line("  TPOT 50 ms, p99: 0.41 %");
 }
 
 static void a_server_that_is_not_read(void **state)
@@ -427,7 +428,7 @@ static void a_server_that_is_not_read(void **state)
     assert_int_equal(find("  blind")->style, LULL_TOP_WARNING);
     assert_non_null(find("p99: misses not known: the server's metrics cannot be read"));
     assert_non_null(find("  requests not known: the server's metrics cannot be read"));
-    assert_non_null(find("  - tokens/s, 0.424 J per token, 88.1 J per request; saving not known"));
+    assert_non_null(find("  - tokens/s, 0.424 J/token, 88.1 J/request; saving not known"));
     run.serving.ttft_bound_ms = run.serving.tpot_bound_ms = none;
     assert_line("  no latency objective: only idle GPUs are lowered");
 }

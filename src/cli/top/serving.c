@@ -48,10 +48,10 @@ static void write_objective(const struct lull_live_serving *serving, int64_t now
         return;
     }
     if (isfinite(serving->missed_bound_ratio.value))
-        snprintf(bound, sizeof(bound), "; Lull added at most %.2g %%",
+        snprintf(bound, sizeof(bound), " (by Lull at most %.2g %%)",
                  100.0 * serving->missed_bound_ratio.value);
     if (isfinite(serving->missed_ratio.value) && serving->requests.value >= 1.0)
-        snprintf(text, size, "%s: missed by %.2g %% of %s requests%s", objective,
+        snprintf(text, size, "%s: %.2g %% of %s missed%s", objective,
                  100.0 * serving->missed_ratio.value,
                  lull_amount_count((uint64_t)fmin(serving->requests.value, 1e18)).text, bound);
     else
@@ -69,7 +69,7 @@ static void write_load(const struct lull_live_serving *serving, int64_t now_ns, 
         return;
     }
     snprintf(
-        text, size, "%s: %s running, %s waiting; TTFT %s (p99 %s) ms, TPOT %s (p99 %s) ms",
+        text, size, "%s: %s running, %s waiting; TTFT %s/%s ms, TPOT %s/%s ms (p50/p99)",
         serving->engine[0] != '\0' ? lull_printable(serving->engine).text : "server",
         serving_cell(&serving->running, 1).text, serving_cell(&serving->waiting, 1).text,
         serving_cell(&serving->ttft_p50_ms, 3).text, serving_cell(&serving->ttft_p99_ms, 3).text,
@@ -87,11 +87,11 @@ static void write_energy(const struct lull_live_serving *serving, int64_t now_ns
     char parked[64] = "";
 
     if (isfinite(serving->saved_ratio.value))
-        snprintf(saved, sizeof(saved), "about %.0f %% saved",
+        snprintf(saved, sizeof(saved), "%.0f %% saved",
                  rint(100.0 * serving->saved_ratio.value) + 0.0); /* no "-0" */
     if (parked_s > 0.0)
         snprintf(parked, sizeof(parked), "; parked %s", lull_amount_time(parked_s).text);
-    snprintf(text, size, "%s tokens/s, %s J per token, %s J per request; %s%s",
+    snprintf(text, size, "%s tokens/s, %s J/token, %s J/request; %s%s",
              serving_cell(&serving->tokens_per_s, 3).text,
              serving_cell(&serving->j_per_output_token, 3).text,
              serving_cell(&serving->j_per_request, 3).text, saved, parked);
