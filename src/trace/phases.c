@@ -26,6 +26,8 @@ struct phases_work {
     struct phases_step *steps;
     size_t step_count;
     uint8_t *attention; /* of each kernel: enum lull_attention */
+    uint8_t *attention_of_name;
+    size_t name_count;
     struct lull_interval *compute;
     struct lull_interval *busy; /* communication; later: steps */
     struct lull_memory memory;
@@ -144,24 +146,24 @@ static bool find_by_marks(struct phases_work *work)
 
 /* ---- by kernels --------------------------------------------------------------------------- */
 
-static void classify_kernels(struct phases_work *work)
+/* Looks each name up once. Returns whether a kernel is of a backward pass. */
+static bool classify_kernels(struct phases_work *work)
 {
+    enum { UNLOOKED = UINT8_MAX };
     const struct lull_trace *const trace = work->trace;
+    bool has_backward = false;
 
-    for (size_t i = 0; i < trace->kernel_count; i++)
-        work->attention[i] =
-            (uint8_t)(trace->kernels[i].operation == NULL
-                          ? lull_attention_of(lull_trace_string(trace, trace->kernels[i].name))
-                          : LULL_ATTENTION_NONE);
-}
+    memset(work->attention_of_name, UNLOOKED, work->name_count);
+    for (size_t i = 0; i < trace->kernel_count; i++) {
+        const uint32_t name = trace->kernels[i].name;
+        uint8_t *const known = &work->attention_of_name[name];
 
-static bool has_backward(const struct lull_trace *trace)
-{
-    for (size_t i = 0; i < trace->kernel_count; i++)
-        if (trace->kernels[i].operation == NULL &&
-            lull_attention_is_backward(lull_trace_string(trace, trace->kernels[i].name)))
-            return true;
-    return false;
+        if (*known == UNLOOKED)
+            *known = (uint8_t)lull_attention_of(lull_trace_string(trace, name));
+        work->attention[i] = trace->kernels[i].operation == NULL ? *known : LULL_ATTENTION_NONE;
+        has_backward |= work->attention[i] == LULL_ATTENTION_BACKWARD;
+    }
+    return has_backward;
 }
 
 /* A library's only kernel decodes within a graph. Outside of it, it works on prompts, provided that
@@ -358,7 +360,11 @@ static int prepare_work(const struct lull_trace *trace, struct phases_work *work
         return -ENOMEM;
     work->step_of = lull_memory_take(&work->memory, count, sizeof(*work->step_of));
     work->steps = lull_memory_take(&work->memory, steps, sizeof(*work->steps));
+    for (size_t i = 0; i < count; i++)
+        if (trace->kernels[i].name >= work->name_count)
+            work->name_count = (size_t)trace->kernels[i].name + 1;
     work->attention = lull_memory_take(&work->memory, count, sizeof(*work->attention));
+    work->attention_of_name = lull_memory_take(&work->memory, work->name_count, 1);
     work->compute = lull_memory_take(&work->memory, count, sizeof(*work->compute));
     work->busy = lull_memory_take(&work->memory, steps, sizeof(*work->busy));
     return work->memory.has_failed ? -ENOMEM : 0;
@@ -376,8 +382,7 @@ int lull_phases_find(const struct lull_trace *trace, struct lull_phases *phases_
     }
     if (find_by_marks(&work)) {
         phases.source = LULL_PHASES_MARKS;
-    } else if (!has_backward(trace)) {
-        classify_kernels(&work);
+    } else if (!classify_kernels(&work)) {
         for (size_t i = 0; i < trace->kernel_count; i++)
             phases.has_attention |= work.attention[i] != LULL_ATTENTION_NONE;
         if (find_by_kernels(&work))

@@ -170,6 +170,8 @@ static const struct {
 
 enum lull_attention lull_attention_of(const char *kernel)
 {
+    if (strcasestr(kernel, "bwd") != NULL || strcasestr(kernel, "backward") != NULL)
+        return LULL_ATTENTION_BACKWARD;
     /* The kernel of SGLang's extend, whose whole name is this. */
     if (strcmp(kernel, "_fwd_kernel") == 0)
         return LULL_ATTENTION_PREFILL;
@@ -177,9 +179,4 @@ enum lull_attention lull_attention_of(const char *kernel)
         if (strstr(kernel, attentions[i].text) != NULL)
             return attentions[i].attention;
     return LULL_ATTENTION_NONE;
-}
-
-bool lull_attention_is_backward(const char *kernel)
-{
-    return strcasestr(kernel, "bwd") != NULL || strcasestr(kernel, "backward") != NULL;
 }

@@ -32,12 +32,10 @@ enum lull_attention {
     LULL_ATTENTION_NONE, /* another kernel */
     LULL_ATTENTION_PREFILL,
     LULL_ATTENTION_DECODE,
-    LULL_ATTENTION_EITHER, /* a library's only kernel */
+    LULL_ATTENTION_EITHER,   /* a library's only kernel */
+    LULL_ATTENTION_BACKWARD, /* of a backward pass, which inference does not have */
 };
 
 enum lull_attention lull_attention_of(const char *kernel);
-
-/* Returns whether a kernel is of a backward pass, which inference does not have. */
-bool lull_attention_is_backward(const char *kernel);
 
 #endif
