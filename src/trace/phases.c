@@ -282,10 +282,11 @@ static int64_t join_steps(struct phases_work *work, enum lull_trace_phase phase,
 
     for (size_t i = 0; i < work->step_count; i++) {
         struct phases_step *const step = &work->steps[i];
-        const int64_t step_ns = step->end_ns - step->begin_ns;
+        int64_t step_ns;
 
         if (step->phase != phase || step->begin_ns > step->end_ns)
             continue;
+        step_ns = step->end_ns - step->begin_ns;
         step->end_ns = length_ns;
         if (step_ns > INT64_MAX / 4 - length_ns) {
             step->begin_ns = INT64_MAX; /* no trace is that long */

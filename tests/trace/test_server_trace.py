@@ -186,6 +186,15 @@ class Server(unittest.TestCase):
         loose = phases(document, "--tolerance", "20%")[1]["prefill"]["tolerated"]
         self.assertGreater(loose["saving_ratio"], prefill["tolerated"]["saving_ratio"])
 
+    def test_a_single_gpu(self):
+        """Nothing communicates, which is no reason for a warning."""
+        document = serve().document(world_size=1)
+        document["traceEvents"] = [event for event in document["traceEvents"] if event["name"] != server_trace.ALLREDUCE]
+        done = run(document)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertNotIn(b"feed-forward", done.stdout)
+        self.assertIn(b"Assumed: A100-SXM4-80GB", done.stdout)
+
     def test_a_gpu_without_a_kernel_that_decodes(self):
         _, found = phases(serve().document(gpu="NVIDIA GeForce RTX 3090"))
         self.assertEqual((found["decode"]["full"], found["decode"]["best"]), (None, None))

@@ -182,7 +182,7 @@ static void note_silence(const struct lull_analyzed_rank *rank)
 {
     const struct lull_analysis *const analysis = &rank->analysis;
 
-    if (analysis->communication_kernel_count == 0)
+    if (analysis->communication_kernel_count == 0 && rank->phases.source == LULL_PHASES_UNKNOWN)
         fprintf(stderr,
                 "lull analyze: %s: none of its %llu kernels communicates%s: only idle time can be "
                 "analysed%s\n",

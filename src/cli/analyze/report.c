@@ -517,6 +517,13 @@ static bool is_assumed_before(const struct lull_analyzed_rank *ranks, size_t ran
     return false;
 }
 
+static void print_assumptions(const struct lull_analyzed_rank *ranks, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!is_assumed_before(ranks, i))
+            analyze_report_print_assumed(&ranks[i].prediction);
+}
+
 static void print_meaning(const struct lull_analyzed_rank *ranks, size_t count,
                           const struct total *total)
 {
@@ -527,9 +534,7 @@ static void print_meaning(const struct lull_analyzed_rank *ranks, size_t count,
            total->gap_ms, total->switchable[LULL_SWITCHING_FEED_FORWARD].gap_ms, first->low_mhz,
            first->high_mhz,
            100.0 * analyze_report_saving_ratio(total, LULL_SWITCHING_FEED_FORWARD));
-    for (size_t i = 0; i < count; i++)
-        if (!is_assumed_before(ranks, i))
-            analyze_report_print_assumed(&ranks[i].prediction);
+    print_assumptions(ranks, count);
     printf("Power settles at once, and latencies are constant. The range is for a run whose search "
            "has settled. It starts at one steady\nclock that leaves the guard %.0f %% of the "
            "tolerance. It ends at two alternating clocks that use all of it, with all "
@@ -539,17 +544,26 @@ static void print_meaning(const struct lull_analyzed_rank *ranks, size_t count,
            100.0 * (1.0 - LULL_PREDICTION_PROVEN_SHARE), 100.0 * LULL_PREDICTION_GAPS_SHARE);
 }
 
+/* The levers of a training job: they need iterations that repeat. */
+static void print_levers(const struct lull_analyzed_rank *ranks, size_t count,
+                         const struct total *total)
+{
+    if (analyze_report_has_iterations(ranks, count))
+        analyze_report_print_frontier(total);
+    print_switchable(total);
+    analyze_report_print_steady(total);
+}
+
 void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t count)
 {
     const struct total total = sum_ranks(ranks, count);
+    const bool is_server = lull_analyze_has_phases(ranks, count);
     char verdict[512];
 
     printf("%s\n", analyze_report_write_verdict(ranks, count, &total, verdict, sizeof(verdict)));
-    if (analyze_report_has_iterations(ranks, count) && !lull_analyze_has_phases(ranks, count))
-        analyze_report_print_frontier(&total);
     lull_analyze_print_phases(ranks, count);
-    print_switchable(&total);
-    analyze_report_print_steady(&total);
+    if (!is_server)
+        print_levers(ranks, count, &total);
     putchar('\n');
     for (size_t i = 0; i < count; i++) {
         char name[24];
@@ -566,5 +580,10 @@ void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t coun
     print_ranks(ranks, count);
     print_timelines(ranks, count);
     print_sections(ranks, count);
+    if (is_server) {
+        putchar('\n');
+        print_assumptions(ranks, count);
+        return;
+    }
     print_meaning(ranks, count, &total);
 }
