@@ -40,7 +40,7 @@ enum lull_live_unknown {
     LULL_LIVE_NOT_SOUGHT,  /* the run only observes, or a plan or a power limit is in control */
     LULL_LIVE_TOO_SHORT,   /* the sections are shorter than the sensor's averaging time */
     LULL_LIVE_NO_METRIC,   /* the server's metrics do not contain it */
-    LULL_LIVE_NO_METRICS,  /* the server's metrics cannot be read */
+    LULL_LIVE_NO_METRICS,  /* the server's metrics are not read */
     LULL_LIVE_NO_REQUEST,  /* no request has finished in the time that it covers */
     LULL_LIVE_NO_BOUND,    /* the objective has no such bound, or there is no objective */
     LULL_LIVE_UNKNOWN_COUNT

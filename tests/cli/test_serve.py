@@ -210,7 +210,7 @@ class Figures(unittest.TestCase):
         self.assertEqual({key for key, value in job["serving"].items() if value is None}, set(job["serving"]["unknown"]))
         self.assertEqual(find(samples, "lull_serving_ttft_seconds", run=blind), [])
         (labels, value), = find(samples, "lull_serving_figure_valid", run=blind, figure="ttft")
-        self.assertEqual((value, labels["reason"]), (0, "the server's metrics cannot be read"))
+        self.assertEqual((value, labels["reason"]), (0, "the server's metrics are not read"))
         self.assertIn('<span class="trouble">blind</span>', self.serve.ask("/")[2])
 
     def test_every_null_has_a_reason(self):

@@ -426,8 +426,8 @@ static void a_server_that_is_not_read(void **state)
     run.serving.saved_ratio = lull_live_figure(NAN, LULL_LIVE_TOO_EARLY);
     assert_line("  blind: 1320 MHz keep the objective");
     assert_int_equal(find("  blind")->style, LULL_TOP_WARNING);
-    assert_non_null(find("p99: misses not known: the server's metrics cannot be read"));
-    assert_non_null(find("  requests not known: the server's metrics cannot be read"));
+    assert_non_null(find("p99: misses not known: the server's metrics are not read"));
+    assert_non_null(find("  requests not known: the server's metrics are not read"));
     assert_non_null(find("  - tokens/s, 0.424 J/token, 88.1 J/request; saving not known"));
     run.serving.ttft_bound_ms = run.serving.tpot_bound_ms = none;
     assert_line("  no latency objective: only idle GPUs are lowered");
