@@ -172,7 +172,6 @@ void lull_report_write_serving(FILE *out, const json_t *report)
     const char *const engine = lull_report_text(serving, "engine");
     const char *const metrics = lull_report_text(serving, "metrics");
     const char *const reason = lull_report_text(serving, "reason");
-    const char *const basis = lull_report_text(serving, "saved_basis");
 
     lull_html_text(out, "<p>", engine != NULL ? engine : "Server", "");
     if (metrics != NULL)
@@ -184,6 +183,4 @@ void lull_report_write_serving(FILE *out, const json_t *report)
     write_latencies(out, serving);
     write_modes(out, serving);
     write_parked(out, serving);
-    if (basis != NULL)
-        lull_html_text(out, "<p class=\"note\">Source of the saving: ", basis, ".</p>\n");
 }
