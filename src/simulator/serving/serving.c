@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "base/minmax.h"
 #include "core/energy/device_curve.h"
 #include "simulator/serving/gpus.h"
 #include "simulator/serving/metrics.h"
@@ -57,12 +58,14 @@ struct serving_play {
 uint32_t lull_serving_list_clocks(const struct lull_gpu_model *model,
                                   double clocks_mhz_out[LULL_SERVING_CLOCKS])
 {
-    const uint32_t steps = lull_gpu_model_step_count(model);
-    const uint32_t stride = (steps + LULL_SERVING_CLOCKS - 1) / LULL_SERVING_CLOCKS;
-    uint32_t count = 0;
+    const uint32_t last = lull_gpu_model_step_count(model) - 1;
+    const uint32_t count = lull_min_u32(last + 1, LULL_SERVING_CLOCKS);
 
-    for (uint32_t below = 0; below < steps; below += stride)
-        clocks_mhz_out[count++] = lull_gpu_model_step_mhz(model, steps - 1 - below);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t below = (i * last + (count - 1) / 2) / (count - 1);
+
+        clocks_mhz_out[i] = lull_gpu_model_step_mhz(model, last - below);
+    }
     return count;
 }
 

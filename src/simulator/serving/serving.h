@@ -127,8 +127,8 @@ struct lull_serving_outcome {
 int lull_serving_simulate(const struct lull_serving_run *run,
                           struct lull_serving_outcome *outcome_out, struct lull_error *err);
 
-/* Writes the clocks that a controller of this GPU model may request, the highest first: at most
- * LULL_SERVING_CLOCKS, equally far apart. Returns their number. */
+/* Writes the clocks that a controller of this GPU model may request, from the highest to the
+ * lowest: at most LULL_SERVING_CLOCKS, evenly spread. Returns their number. */
 uint32_t lull_serving_list_clocks(const struct lull_gpu_model *model,
                                   double clocks_mhz_out[LULL_SERVING_CLOCKS]);
 
