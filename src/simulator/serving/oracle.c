@@ -13,9 +13,10 @@
 
 enum { WITH_PROMPTS, DECODE_ONLY, STEP_KINDS };
 enum {
-    LEVELS = 12,   /* parts of the range by which base clocks differ */
-    FIRST_WAY = 3, /* of the search, in these parts */
-    REPAIRS = 3,   /* further runs after added misses */
+    LEVELS = 36,   /* parts of the range by which base clocks differ */
+    FIRST_WAY = 9, /* of the search, in these parts */
+    WAY_RATIO = 3,
+    REPAIRS = 3, /* further runs after added misses */
 };
 
 /* A look ahead ends when all requests of its begin are over, but lasts at least and at most so
@@ -50,7 +51,8 @@ struct oracle_play {
     struct lull_device_clock clocks[LULL_DEVICE_CURVE_CLOCKS]; /* the highest first */
     uint32_t clock_count;
     const struct lull_device_clock *base[STEP_KINDS];
-    double limit_w;
+    bool looks_ahead;
+    double limit_w; /* that the fastest clock keeps; INFINITY: the board limits the highest clock */
     struct lull_engine *ahead;
     int64_t *begins_ns;          /* of each request: when its next bound begins, in a look ahead */
     struct oracle_bound *bounds; /* that begin after the last look, in that order */
@@ -83,8 +85,8 @@ static double kernels_s(const struct lull_device_clock *clock, const struct lull
     return cost->gpu_s * lull_device_kernel_time(clock, &kernel);
 }
 
-/* The highest clock at which the step does not exceed the power limit: the fastest one, because a
- * board works less while it limits. */
+/* The highest clock at which the step does not exceed the power limit: the fastest one for long,
+ * because a board works less while it limits. */
 static const struct lull_device_clock *oracle_find_fastest(const struct oracle_play *play,
                                                            const struct lull_step_cost *cost)
 {
@@ -286,6 +288,8 @@ static double oracle_choose(void *context, const struct lull_serving_step *step)
 
     if (oracle_is_full_time(play, step->now_ns) || step->now_ns < play->full_ns)
         return fastest->mhz;
+    if (!play->looks_ahead)
+        return clock->mhz;
     oracle_begin_bounds(play, step->now_ns);
     if (loss_s > play->left_s || step->now_ns >= play->valid_ns)
         oracle_look_ahead(play, step);
@@ -387,9 +391,9 @@ static int oracle_run_once(struct oracle_play *play, struct lull_serving_outcome
 
 /* Runs at the base clocks, and again with more full clocks while requests are missed, unless that
  * cannot be better than energy_j any more. */
-static int oracle_run(struct oracle_play *play, double energy_j,
-                      struct lull_serving_outcome *outcome_out, uint64_t *added_out,
-                      struct lull_error *err)
+static int oracle_run_repaired(struct oracle_play *play, double energy_j,
+                               struct lull_serving_outcome *outcome_out, uint64_t *added_out,
+                               struct lull_error *err)
 {
     double before_s = 1.0;
     int64_t added = 1;
@@ -418,6 +422,43 @@ static int oracle_run(struct oracle_play *play, double energy_j,
     return 0;
 }
 
+/* Returns whether an outcome is better: without added misses first, then of less energy. */
+static bool oracle_is_better(const struct lull_serving_outcome *outcome, uint64_t added,
+                             const struct lull_serving_outcome *than, uint64_t than_added)
+{
+    return added < than_added || (added == than_added && outcome->energy_j < than->energy_j);
+}
+
+/* Runs at the base clocks: without looks ahead, which is best where few requests are in danger,
+ * and with them if requests had to be given full clocks. Keeps the better one. */
+static int oracle_run(struct oracle_play *play, double energy_j,
+                      struct lull_serving_outcome *outcome_out, uint64_t *added_out,
+                      struct lull_error *err)
+{
+    struct lull_serving_outcome careful;
+    uint64_t careful_added;
+    int result;
+
+    play->looks_ahead = false;
+    result = oracle_run_repaired(play, energy_j, outcome_out, added_out, err);
+    if (result < 0 || play->full_count == 0)
+        return result;
+    play->looks_ahead = true;
+    result = oracle_run_repaired(play, energy_j, &careful, &careful_added, err);
+    if (result < 0) {
+        free(outcome_out->requests);
+        return result;
+    }
+    if (!oracle_is_better(&careful, careful_added, outcome_out, *added_out)) {
+        free(careful.requests);
+        return 0;
+    }
+    free(outcome_out->requests);
+    *outcome_out = careful;
+    *added_out = careful_added;
+    return 0;
+}
+
 /* ---- the search for base clocks ----------------------------------------------------------- */
 
 /* Base clocks by step kind in levels below the highest one, and the best outcome so far. */
@@ -428,13 +469,6 @@ struct oracle_search {
     struct lull_serving_outcome best;
     struct lull_serving_oracle of;
 };
-
-static bool search_is_better(const struct oracle_search *search,
-                             const struct lull_serving_outcome *outcome, uint64_t added)
-{
-    return search->best.requests == NULL || added < search->of.added ||
-           (added == search->of.added && outcome->energy_j < search->best.energy_j);
-}
 
 /* Tries two base clocks, unless they are known. */
 static int search_try(struct oracle_search *search, const int32_t levels[STEP_KINDS],
@@ -459,7 +493,8 @@ static int search_try(struct oracle_search *search, const int32_t levels[STEP_KI
     result = oracle_run(play, energy_j, &outcome, &added, err);
     if (result < 0)
         return result;
-    if (!search_is_better(search, &outcome, added)) {
+    if (search->best.requests != NULL &&
+        !oracle_is_better(&outcome, added, &search->best, search->of.added)) {
         free(outcome.requests);
         return 0;
     }
@@ -476,27 +511,42 @@ static int search_try(struct oracle_search *search, const int32_t levels[STEP_KI
 static int search_around(struct oracle_search *search, int32_t way, bool *has_moved_out,
                          struct lull_error *err)
 {
+    static const int32_t moves[][STEP_KINDS] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1}, {1, 1}, {-1, -1}};
     int32_t middle[STEP_KINDS];
     int result = 0;
 
     memcpy(middle, search->levels, sizeof(middle));
-    for (int i = 0; i < 2 * STEP_KINDS && result == 0; i++) {
-        int32_t levels[STEP_KINDS];
+    for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]) && result == 0; i++) {
+        const int32_t levels[STEP_KINDS] = {middle[0] + way * moves[i][0],
+                                            middle[1] + way * moves[i][1]};
 
-        memcpy(levels, middle, sizeof(levels));
-        levels[i / 2] += i % 2 == 0 ? way : -way;
         result = search_try(search, levels, err);
     }
     *has_moved_out = memcmp(middle, search->levels, sizeof(middle)) != 0;
     return result;
 }
 
+/* Finds out what full clocks are: the highest clock within the power limit, unless requests are
+ * missed then, because the board lets short steps exceed its limit; else the highest clock. */
+static int oracle_choose_full(struct oracle_search *search, struct lull_error *err)
+{
+    const int32_t highest[STEP_KINDS] = {0, 0};
+    int result = search_try(search, highest, err);
+
+    if (result < 0 || search->of.added == 0)
+        return result;
+    free(search->best.requests);
+    search->best.requests = NULL;
+    search->is_known[0][0] = false;
+    search->play->limit_w = INFINITY;
+    return search_try(search, highest, err);
+}
+
 static int oracle_search_bases(struct oracle_search *search, struct lull_error *err)
 {
     const int32_t middle[STEP_KINDS] = {
         [WITH_PROMPTS] = LEVELS / 2, [DECODE_ONLY] = LEVELS * 2 / 3};
-    const int32_t highest[STEP_KINDS] = {0, 0};
-    int result = search_try(search, highest, err); /* adds no miss */
+    int result = oracle_choose_full(search, err);
 
     if (result == 0)
         result = search_try(search, middle, err);
@@ -505,7 +555,7 @@ static int oracle_search_bases(struct oracle_search *search, struct lull_error *
 
         result = search_around(search, way, &has_moved, err);
         if (!has_moved)
-            way /= FIRST_WAY;
+            way /= WAY_RATIO;
     }
     return result;
 }

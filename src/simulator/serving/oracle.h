@@ -4,13 +4,18 @@
  *
  * The oracle knows all arrivals, all lengths and the cost of every step. It changes the clock for
  * each step, at once and without a call; while nothing runs, the clock is the lowest. It has two
- * base clocks: one for steps that compute prompts, one for steps that only decode. From a step it
- * simulates how the server would go on at full clocks (the highest at which the step keeps the
- * power limit), and finds the time to spare of each bound that the reference run meets. Steps at a
- * base clock may use half of that time before the next such look; where too little is left, steps
- * run at full clocks until that bound is over. Requests that are missed nevertheless are given full
- * clocks over their life, and some time before, in a further run. Base clocks are searched by
- * pattern in twelfths of the range, and the pair of least energy without an added miss wins.
+ * base clocks: one for steps that compute prompts, one for steps that only decode. Requests that
+ * are missed, but not in the reference run, are given full clocks over their life, and some time
+ * before, in a further run. Full clocks are the highest at which the step keeps the power limit, or
+ * the highest of all if requests would be missed then.
+ *
+ * If requests need that, the oracle also looks ahead: from a step it simulates how the server
+ * would continue at full clocks, and finds the time to spare of each bound that the reference run
+ * meets. Steps at a base clock may use half of that time before the next look; where too little is
+ * left, steps run at full clocks until that bound is over. The better of both ways counts.
+ *
+ * Base clocks are searched by pattern in steps of a 36th of the range. The pair of least energy
+ * without an added miss wins.
  *
  * It is no upper bound: clocks between the base clocks and the full ones, chosen for each step,
  * could save more. One pool only. Deterministic. Threads: any. SPDX-License-Identifier: Apache-2.0

@@ -1,0 +1,167 @@
+/*
+ * What Lull is compared with on servers: the capacity, the best fixed settings, the oracle.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "../emulator/check.h"
+
+#include "base/error.h"
+#include "simulator/serving/hindsight.h"
+#include "simulator/serving/oracle.h"
+
+static const struct lull_serving_source source = {
+    .prompt_tokens = 1155.0, .output_tokens = 211.0, .duration_ns = S(60), .seed = 1};
+
+static struct lull_serving_run make_run(const struct lull_server_arrivals *arrivals)
+{
+    const struct lull_objective objective = {.ttft_s = 0.5, .tpot_s = 0.05, .share = 0.99};
+
+    return (struct lull_serving_run){
+        .pool_count = 1,
+        .pools = {{.setup = {.gpu = lull_gpu_model_find("H100", 4),
+                             .llm = lull_llm_find("Llama-3.1-8B"),
+                             .gpus = 1},
+                   .max_sequences = 256,
+                   .max_batched_tokens = 512,
+                   .objective = objective}},
+        .arrivals = arrivals,
+        .objective = objective,
+        .park_after_ns = MS(500),
+        .wake_s = INFINITY,
+        .seed = 1,
+    };
+}
+
+static struct lull_serving_outcome simulate(struct lull_serving_run *run,
+                                            enum lull_serving_policy policy)
+{
+    struct lull_serving_outcome outcome;
+    struct lull_error err = {0};
+
+    run->policy = policy;
+    assert_int_equal(lull_serving_simulate(run, &outcome, &err), 0);
+    return outcome;
+}
+
+static double missed_at(double rate_per_s)
+{
+    struct lull_server_arrivals arrivals = {0};
+    struct lull_serving_run run = make_run(&arrivals);
+    struct lull_serving_outcome outcome;
+    double missed;
+
+    assert_int_equal(lull_serving_make_arrivals(&source, rate_per_s, &arrivals), 0);
+    outcome = simulate(&run, LULL_SERVING_AT_HIGHEST);
+    missed = lull_serving_missed_ratio(&outcome);
+    free(outcome.requests);
+    lull_server_arrivals_fini(&arrivals);
+    return missed;
+}
+
+static void test_the_capacity_just_meets_the_objective(void **state)
+{
+    struct lull_serving_run run = make_run(NULL);
+    struct lull_error err = {0};
+    double rate = 0.0;
+
+    (void)state;
+    assert_int_equal(lull_serving_find_rate(&run, &source, &rate, &err), 0);
+    printf("capacity: %.2f requests/s\n", rate);
+    check_within("missed at the capacity", missed_at(rate), 0.0, 0.01);
+    check_within("missed at 1.2 times as much", missed_at(1.2 * rate), 0.01, 1.0);
+}
+
+static void test_an_impossible_objective_has_no_capacity(void **state)
+{
+    struct lull_serving_run run = make_run(NULL);
+    struct lull_error err = {0};
+    double rate = 0.0;
+
+    (void)state;
+    run.objective.tpot_s = 0.001;
+    assert_true(lull_serving_find_rate(&run, &source, &rate, &err) < 0);
+    printf("%s\n", err.text);
+    assert_non_null(strstr(err.text, "--slo"));
+}
+
+static void check_fixed(struct lull_serving_run *run, enum lull_serving_policy policy,
+                        const struct lull_serving_outcome *highest)
+{
+    struct lull_serving_outcome best;
+    struct lull_serving_outcome again;
+    struct lull_error err = {0};
+    double setting = 0.0;
+
+    assert_int_equal(lull_serving_find_fixed(run, policy, highest, &best, &setting, &err), 0);
+    printf("best setting %.0f: saves %.1f %%, misses %llu, allowed %.1f more than %llu\n", setting,
+           100.0 - 100.0 * best.energy_j / highest->energy_j, (unsigned long long)best.missed,
+           lull_serving_allowance(run, highest), (unsigned long long)highest->missed);
+    assert_true((double)best.missed <=
+                (double)highest->missed + lull_serving_allowance(run, highest));
+    assert_true(best.energy_j < 0.8 * highest->energy_j);
+    run->clock_mhz = setting;
+    run->limit_w = setting;
+    again = simulate(run, policy);
+    assert_true(again.energy_j == best.energy_j && again.missed == best.missed);
+    free(again.requests);
+    free(best.requests);
+}
+
+static void test_the_best_fixed_settings(void **state)
+{
+    struct lull_server_arrivals arrivals = {0};
+    struct lull_serving_run run = make_run(&arrivals);
+    struct lull_serving_outcome highest;
+
+    (void)state;
+    assert_int_equal(lull_serving_make_arrivals(&source, 3.0, &arrivals), 0);
+    highest = simulate(&run, LULL_SERVING_AT_HIGHEST);
+    check_fixed(&run, LULL_SERVING_AT_CLOCK, &highest);
+    check_fixed(&run, LULL_SERVING_AT_LIMIT, &highest);
+    free(highest.requests);
+    lull_server_arrivals_fini(&arrivals);
+}
+
+/* The oracle saves, and misses nothing that full clocks do not miss. */
+static void check_oracle(double rate_per_s, double least_saving)
+{
+    struct lull_server_arrivals arrivals = {0};
+    struct lull_serving_run run = make_run(&arrivals);
+    struct lull_serving_oracle oracle;
+    struct lull_serving_outcome highest;
+    struct lull_serving_outcome best;
+    struct lull_error err = {0};
+
+    assert_int_equal(lull_serving_make_arrivals(&source, rate_per_s, &arrivals), 0);
+    highest = simulate(&run, LULL_SERVING_AT_HIGHEST);
+    assert_int_equal(lull_serving_ask_oracle(&run, &highest, &best, &oracle, &err), 0);
+    printf("%.1f requests/s: oracle at %.0f and %.0f MHz, %llu added misses, %llu at full clocks\n",
+           rate_per_s, oracle.prefill_mhz, oracle.decode_mhz, (unsigned long long)oracle.added,
+           (unsigned long long)highest.missed);
+    check_within("oracle saves", 1.0 - best.energy_j / highest.energy_j, least_saving, 0.8);
+    assert_int_equal(oracle.added, 0);
+    for (size_t i = 0; i < arrivals.count; i++)
+        assert_true(!best.requests[i].is_missed || highest.requests[i].is_missed);
+    free(highest.requests);
+    free(best.requests);
+    lull_server_arrivals_fini(&arrivals);
+}
+
+static void test_the_oracle_adds_no_miss(void **state)
+{
+    (void)state;
+    check_oracle(2.0, 0.4);
+    check_oracle(6.0, 0.3);
+    check_oracle(11.0, 0.1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_capacity_just_meets_the_objective),
+        cmocka_unit_test(test_an_impossible_objective_has_no_capacity),
+        cmocka_unit_test(test_the_best_fixed_settings),
+        cmocka_unit_test(test_the_oracle_adds_no_miss),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
