@@ -251,6 +251,7 @@ static int simulate_server(const struct lull_simulate_server *server,
     if (lull_serving_make_arrivals(&source, results->rate_per_s, &arrivals) < 0)
         return lull_error_set(err, -ENOMEM, "simulation: no memory");
     run.arrivals = &arrivals;
+    results->requests = arrivals.count;
     result = simulate_all_modes(&run, results, err);
     lull_server_arrivals_fini(&arrivals);
     if (result == 0 && results->modes[LULL_SERVER_HIGHEST].done == 0)

@@ -59,6 +59,7 @@ struct lull_server_results {
     double rate_per_s;
     double capacity_per_s; /* NAN: unknown, a rate was given */
     uint64_t skipped;      /* rows of the trace */
+    size_t requests;       /* in each mode's array */
     double allowance;      /* further misses that Lull promises to stay below */
     struct lull_serving_outcome modes[LULL_SERVER_MODES];
     double clock_mhz;

@@ -42,6 +42,17 @@ static bool keeps_promise(const struct lull_server_results *results, enum lull_s
            (double)results->modes[LULL_SERVER_HIGHEST].missed + results->allowance;
 }
 
+/* The requests that one mode misses and another does not. */
+static uint64_t count_missed_only(const struct lull_serving_outcome *outcome,
+                                  const struct lull_serving_outcome *other, size_t count)
+{
+    uint64_t missed = 0;
+
+    for (size_t i = 0; i < count; i++)
+        missed += outcome->requests[i].is_missed && !other->requests[i].is_missed;
+    return missed;
+}
+
 /* ---- verdict ------------------------------------------------------------------------------ */
 
 /* "lull run --slo ... -- vllm serve ...", for the server that was simulated. */
@@ -149,6 +160,7 @@ static json_t *number_json(double value)
 static json_t *server_mode_json(const struct lull_server_results *results,
                                 enum lull_server_mode mode)
 {
+    const struct lull_serving_outcome *highest = &results->modes[LULL_SERVER_HIGHEST];
     const struct lull_serving_outcome *outcome = &results->modes[mode];
     json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:f, s:I, s:o, s:b}", "name",
                                lull_json_string(mode_names[mode]), "energy_per_token_j",
@@ -166,6 +178,11 @@ static json_t *server_mode_json(const struct lull_server_results *results,
                                              number_json(1e3 * outcome->tpot_p99_s), "mean_mhz",
                                              number_json(outcome->mean_mhz), "driver_calls",
                                              (json_int_t)outcome->calls));
+    json_object_update_new(
+        object, json_pack("{s:I, s:I}", "missed_only_here",
+                          (json_int_t)count_missed_only(outcome, highest, results->requests),
+                          "missed_only_at_highest",
+                          (json_int_t)count_missed_only(highest, outcome, results->requests)));
     if (mode == LULL_SERVER_FIXED_CLOCK)
         json_object_set_new(object, "clock_mhz", json_real(results->clock_mhz));
     if (mode == LULL_SERVER_POWER_LIMIT)
