@@ -7,6 +7,7 @@ usage: test_simulate.py LULL [UNITTEST ARGUMENT...]
 import json
 import subprocess
 import sys
+import tempfile
 import unittest
 
 LULL = sys.argv.pop(1)
@@ -68,6 +69,63 @@ class Figures(unittest.TestCase):
         self.assertTrue(document["verdict"].startswith("still searching after 60 periods"), document["verdict"])
         self.assertIsNone(modes["auto"]["settled_in_period"])
         self.assertIn("search", modes["auto"]["settled_reason"])
+
+
+class Servers(unittest.TestCase):
+    SERVER = ("--server", "Llama-3.1-8B", "--duration", "60")
+
+    def test_modes_of_one_document_fit(self):
+        document, modes = simulate(*self.SERVER, "--rate", "3")
+        self.assertEqual(list(modes), ["highest", "fixed_clock", "power_limit", "lull", "oracle"])
+        self.assertEqual((document["server"], document["gpu_model"], document["gpus"]), ("meta-llama/Llama-3.1-8B-Instruct", "H100-SXM5", 1))
+        self.assertEqual((document["objective"], document["capacity_per_s"]), ({"ttft_ms": 500, "tpot_ms": 50, "share_ratio": 0.99}, None))
+        for mode in modes.values():
+            self.assertAlmostEqual(mode["saving_ratio"], 1 - mode["energy_j"] / modes["highest"]["energy_j"], places=7)
+            self.assertAlmostEqual(mode["energy_per_token_j"] * document["output_tokens"], mode["energy_j"], places=3)
+            self.assertEqual(mode["missed"] - modes["highest"]["missed"], mode["missed_only_here"] - mode["missed_only_at_highest"])
+            self.assertLessEqual(mode["ttft_p50_ms"], mode["ttft_p99_ms"])
+        self.assertEqual(modes["oracle"]["added_misses"], 0)
+        self.assertGreater(modes["oracle"]["saving_ratio"], 0.3)
+        self.assertRegex(document["verdict"], "^saves .* run: lull run --slo ttft=500ms,tpot=50ms -- vllm serve meta-llama/Llama-3.1-8B-Instruct$")
+        self.assertEqual(simulate(*self.SERVER, "--rate", "3")[0], document)
+        self.assertNotEqual(simulate(*self.SERVER, "--rate", "3", "--seed", "2")[1], modes)
+
+    def test_a_load_is_a_share_of_the_capacity(self):
+        document, _ = simulate(*self.SERVER, "--load", "25%")
+        self.assertAlmostEqual(document["rate_per_s"], 0.25 * document["capacity_per_s"])
+        self.assertAlmostEqual(document["load_ratio"], 0.25)
+
+    def test_large_models_get_gpus_and_a_wider_objective(self):
+        document, _ = simulate("--server", "Llama-3.1-70B", "--rate", "0.5", "--duration", "20")
+        self.assertEqual((document["gpus"], document["objective"]["tpot_ms"]), (4, 100))
+
+    def test_arrivals_of_a_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            file.write("TIMESTAMP,ContextTokens,GeneratedTokens\n")
+            for second in range(50):
+                file.write(f"2023-11-16 18:15:{second:02}.5,{100 + second},{10 + second}\n")
+            file.write("never,1,1\n")
+            file.flush()
+            words = (LULL, "simulate", "--json", *self.SERVER, "--rate", "5", "--arrivals", file.name)
+            done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=100)
+        document = json.loads(done.stdout)
+        self.assertEqual((document["requests"], document["skipped_rows"], document["arrivals"]), (300, 1, file.name))
+        self.assertIn("1 rows left out", done.stderr)
+        self.assertIn("line 52", done.stderr)
+
+    def test_refusals(self):
+        for words, status, text in (
+                (("--server", "GPT-9"), 4, "GPT-9"),
+                ((*self.SERVER, "trace.json"), 2, "--arrivals"),
+                ((*self.SERVER, "--on", "3xH100"), 2, "1, 2, 4 or 8"),
+                ((*self.SERVER, "--on", "1xH100,1xA40"), 2, "one model"),
+                ((*self.SERVER, "--slo", "fast"), 2, "ttft=500ms"),
+                (("--server", "Llama-3.1-70B", "--on", "1xH100"), 2, "does not fit"),
+                ((*self.SERVER, "--slo", "tpot=1ms"), 1, "--slo"),
+                (("--slo", "tpot=1ms"), 2, "--server")):
+            done = subprocess.run([LULL, "simulate", *words], capture_output=True, text=True, check=False, timeout=100)
+            self.assertEqual((done.returncode, done.stdout), (status, ""), (words, done.stderr))
+            self.assertIn(text, done.stderr)
 
 
 if __name__ == "__main__":

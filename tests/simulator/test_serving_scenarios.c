@@ -275,6 +275,36 @@ static void test_an_idle_hour(void **state)
     lull_server_arrivals_fini(&arrivals);
 }
 
+/* Prefill and decode on GPUs of their own, each with a controller and its part of the objective. */
+static void test_pools_are_controlled_apart(void **state)
+{
+    struct lull_server_arrivals arrivals = {0};
+    struct lull_serving_run run = make_run(&arrivals);
+    struct lull_serving_outcome highest;
+    struct lull_serving_outcome lull;
+    uint32_t added;
+
+    (void)state;
+    add_arrivals(&arrivals, 4.0, 0, S(400));
+    run.pool_count = 2;
+    run.handover_gbs = 50.0;
+    run.pools[1] = run.pools[0];
+    run.pools[0].objective =
+        (struct lull_objective){.ttft_s = 0.4, .tpot_s = INFINITY, .share = 0.99};
+    run.pools[1].objective = (struct lull_objective){.ttft_s = 0.1, .tpot_s = 0.05, .share = 0.99};
+    highest = simulate(&run, LULL_SERVING_AT_HIGHEST);
+    lull = simulate(&run, LULL_SERVING_UNDER_LULL);
+    added = count_added(&arrivals, &lull, &highest);
+    print_share("pools", &lull, &highest, added);
+    printf("prefill at %.0f MHz, decode at %.0f MHz at the end\n", lull.states[0].clock_mhz,
+           lull.states[1].clock_mhz);
+    assert_true(lull.energy_j < 0.8 * highest.energy_j);
+    assert_true((double)added <= 0.005 * (double)lull.done);
+    free(highest.requests);
+    free(lull.requests);
+    lull_server_arrivals_fini(&arrivals);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_faults_lead_to_full_clocks),
         cmocka_unit_test(test_small_faults_cost_nothing),
         cmocka_unit_test(test_an_idle_hour),
+        cmocka_unit_test(test_pools_are_controlled_apart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
