@@ -117,33 +117,47 @@ def figures(documents):
     return row
 
 
-HEAD = ("| {} | requests/s | missed, full clocks, % | missed, Lull, % | added, % points (95 % interval) | Lull saves, % | oracle, % | "
-        "share of the oracle, % | best clock, % | best limit, % |\n|" + "---|" * 10)
+COLUMNS = ("missed at full clocks", "added by Lull", "Lull saves", "oracle", "Lull / oracle", "best clock", "best limit")
 
 
-def print_row(name, rate, row):
+def print_row(names, row):
     half = "" if math.isnan(row["added_half"]) else f" ± {row['added_half']:.2f}"
-    print(f"| {name} | {rate} | {row['missed_highest']:.2f} | {row['missed_lull']:.2f} | {row['added']:+.2f}{half} | {row['lull']:.1f} | "
-          f"{row['oracle']:.1f} | {row['share']:.0f} | {row['fixed_clock']:.1f} | {row['power_limit']:.1f} |")
+    print("| " + " | ".join(names) + f" | {row['missed_highest']:.2f} | {row['added']:+.2f}{half} | {row['lull']:.1f} | {row['oracle']:.1f} | "
+          f"{row['share']:.0f} | {row['fixed_clock']:.1f} | {row['power_limit']:.1f} |")
+
+
+def print_head(*names):
+    print("\n| " + " | ".join((*names, *COLUMNS)) + " |\n|" + "---|" * (len(names) + len(COLUMNS)))
+
+
+def mean_row(rows):
+    mean = {name: statistics.mean(row[name] for row in rows) for name in rows[0]}
+    mean["added_half"] = math.nan
+    mean["share"] = 100 * mean["lull"] / mean["oracle"]
+    return mean
 
 
 def print_tables(bench, servers):
+    """A table for each trace, one of means by load, and the summary. All in per cent; added misses in points."""
     everything = []
-    for server in servers:
-        rows = []
-        for load in LOADS:
+    for trace in TRACES:
+        print(f"\nTrace {trace}; in per cent, added misses in points with their 95 % interval over seeds:")
+        print_head("server", "objective", "load", "requests/s")
+        for server, load in itertools.product((server for server in servers if server[0] == trace), LOADS):
             documents = [document for seed in range(1, bench.options.seeds + 1)
                          if (document := bench.results.get(" ".join(map(str, (*server, load, seed))))) is not None]
-            if documents:
-                rows.append((load, documents, figures(documents)))
-        if not rows:
-            continue
-        trace, gpu, count, model = server
-        print(f"\n{model} on {count} x {gpu}, trace {trace}, {objective(trace, gpu, count)}\n\n{HEAD.format('load')}")
-        for load, documents, row in rows:
-            print_row(f"{load:.2f}", f"{documents[0]['rate_per_s']:.3g}", row)
-            everything.append(row)
-    print_summary(bench, everything)
+            if not documents:
+                continue
+            row = figures(documents)
+            everything.append((load, row))
+            _, gpu, count, model = server
+            print_row((f"{model}, {count} x {gpu}", objective(*server[:3]), f"{load:.2f}", f"{documents[0]['rate_per_s']:.3g}"), row)
+    if everything:
+        print("\nMeans over both traces and all servers:")
+        print_head("load")
+        for load in LOADS:
+            print_row((f"{load:.2f}",), mean_row([row for at, row in everything if at == load]))
+        print_summary(bench, [row for _, row in everything])
 
 
 def print_summary(bench, rows):

@@ -98,9 +98,11 @@ static void take_token(struct play *play, const struct lull_engine_token *token)
     }
     play->tpot_s[play->finished] = 0.0;
     if (request->got > 1)
-        play->tpot_s[play->finished] = token->tpot_s;
-    else
-        assert_true(isnan(token->tpot_s));
+        play->tpot_s[play->finished] =
+            1e-9 * (double)(request->last_ns - request->first_ns) / (request->got - 1);
+    assert_true(isnan(token->tpot_s) == (request->got == 1));
+    if (request->got > 1)
+        assert_true(fabs(token->tpot_s - play->tpot_s[play->finished]) < 1e-12);
     play->latency_s[play->finished++] = (double)(play->now_ns - request->arrival_ns) * 1e-9;
 }
 
@@ -316,9 +318,11 @@ static void test_a_decode_engine_receives_prompts(void **state)
     assert_int_equal(batch.decoding, 1);
     assert_int_equal(batch.prefill_tokens, 0);
     assert_true(batch.decode_context == 100.0);
+    assert_true(fabs(lull_engine_statistics(play->engine)->cache_ratio * 1e6 - 100.0) < 1e-6);
     while (step(play, &batch))
         assert_int_equal(batch.prefill_tokens, 0);
     assert_int_equal(play->requests[0].got, 5);
+    assert_true(lull_engine_statistics(play->engine)->cache_ratio == 0.0);
     end(play);
 }
 
@@ -334,7 +338,9 @@ static void test_requests_leave_in_every_state(void **state)
     (void)state;
     for (uint64_t i = 0; i < 4; i++)
         assert_int_equal(lull_engine_submit(engine, i, 10, 10, 0), 0);
-    lull_engine_cancel(engine, 3, 0); /* the last of the queue */
+    lull_engine_cancel(engine, 3, 0);                             /* the last of the queue */
+    assert_int_equal(lull_engine_submit(engine, 4, 10, 1, 0), 0); /* behind the one before */
+    lull_engine_cancel(engine, 4, 0);
     lull_engine_cancel(engine, 1, 0); /* within it */
     lull_engine_cancel(engine, 77, 0);
     assert_int_equal(statistics->waiting, 2);
