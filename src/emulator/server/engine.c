@@ -297,21 +297,17 @@ static void engine_count_finished(struct lull_engine *engine, const struct engin
     statistics->finished++;
 }
 
-/* The request gets a token. */
-static struct lull_engine_token engine_produce(struct lull_engine *engine,
-                                               struct engine_request *request, int64_t now_ns,
-                                               struct equal_gaps *gaps)
+/* The request gets a token. It is filled in place, because copies of it took most of a step. */
+static void engine_produce(struct lull_engine *engine, struct engine_request *request,
+                           int64_t now_ns, struct equal_gaps *gaps, struct lull_engine_token *token)
 {
-    struct lull_engine_token token = {
-        .request = request->number,
-        .is_first = request->produced == 0,
-        .ttft_s = NAN,
-        .tpot_s = NAN,
-    };
-
-    if (token.is_first) {
-        token.ttft_s = seconds_between(request->arrival_ns, now_ns);
-        add_values(&engine->statistics.ttft, token.ttft_s, 1);
+    token->request = request->number;
+    token->is_first = request->produced == 0;
+    token->ttft_s = NAN;
+    token->tpot_s = NAN;
+    if (token->is_first) {
+        token->ttft_s = seconds_between(request->arrival_ns, now_ns);
+        add_values(&engine->statistics.ttft, token->ttft_s, 1);
         engine->statistics.prompt_tokens += request->prompt_tokens;
         request->first_ns = now_ns;
     } else {
@@ -320,11 +316,10 @@ static struct lull_engine_token engine_produce(struct lull_engine *engine,
     request->last_ns = now_ns;
     request->produced++;
     engine->statistics.output_tokens++;
-    token.is_last =
+    token->is_last =
         request->produced == request->output_tokens || engine->config.role == LULL_ENGINE_PREFILL;
-    if (token.is_last)
-        engine_count_finished(engine, request, &token);
-    return token;
+    if (token->is_last)
+        engine_count_finished(engine, request, token);
 }
 
 uint32_t lull_engine_end_step(struct lull_engine *engine, int64_t now_ns,
@@ -344,7 +339,7 @@ uint32_t lull_engine_end_step(struct lull_engine *engine, int64_t now_ns,
         request->computed += request->scheduled;
         request->scheduled = 0;
         if (is_computed && request->computed == known_tokens(request)) {
-            engine->tokens[count] = engine_produce(engine, request, now_ns, &gaps);
+            engine_produce(engine, request, now_ns, &gaps, &engine->tokens[count]);
             is_over = engine->tokens[count++].is_last;
         }
         if (is_over) {
