@@ -29,7 +29,7 @@ def main():
             target.write(f"static const struct lull_metrics_name names_{number}[] = {{\n{rows}}};\n\n")
         target.write("const struct lull_metrics_engine lull_metrics_engines[] = {\n")
         for number, engine in enumerate(engines):
-            target.write(f"    {{{text(engine['engine'])}, {text(engine['hint'])}, names_{number}, {len(engine['metrics'])}}},\n")
+            target.write(f"    {{{text(engine['engine'])}, {text(engine.get('hint'))}, names_{number}, {len(engine['metrics'])}}},\n")
         target.write(f"}};\nconst uint32_t lull_metrics_engine_count = {len(engines)};\n")
 
 

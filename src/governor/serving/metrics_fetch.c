@@ -59,6 +59,7 @@ struct lull_metrics {
     pthread_cond_t stop;
     bool is_stopping;
     bool has_reading;
+    bool is_restarted; /* a page has shown so since the last reading was taken */
     struct lull_serving_reading reading;
     struct lull_metrics_state state;
     uint32_t first_message;
@@ -140,21 +141,19 @@ static void metrics_report_slow(struct lull_metrics *metrics, int64_t distance_n
 
 /* ---- one page ------------------------------------------------------------------------------ */
 
-/* Makes a reading available. A restart that an earlier reading showed counts until it is taken. */
+/* Makes a reading available. A restart counts until a reading is taken, also one that an old page
+ * showed. */
 static void metrics_publish(struct lull_metrics *metrics, int64_t distance_ns)
 {
     const struct lull_metrics_result *const result = &metrics->result;
     const bool is_lagging = result->is_lagging;
     struct lull_metrics_state *const state = &metrics->state;
-    bool is_restarted;
 
     pthread_mutex_lock(&metrics->lock);
-    is_restarted = metrics->has_reading && metrics->reading.is_restarted;
     metrics->has_reading = !is_lagging;
-    if (!is_lagging) {
-        metrics->reading = result->reading;
-        metrics->reading.is_restarted |= is_restarted;
-    }
+    metrics->is_restarted |= result->reading.is_restarted;
+    metrics->reading = result->reading;
+    metrics->reading.is_restarted = metrics->is_restarted;
     state->phase = is_lagging ? LULL_METRICS_LAGGING : LULL_METRICS_READING;
     state->engine = result->engine;
     state->pages++;
@@ -394,8 +393,10 @@ bool lull_metrics_take(struct lull_metrics *metrics, struct lull_serving_reading
 
     pthread_mutex_lock(&metrics->lock);
     has_reading = metrics->has_reading;
-    if (has_reading)
+    if (has_reading) {
         *reading_out = metrics->reading;
+        metrics->is_restarted = false;
+    }
     metrics->has_reading = false;
     metrics_drain(metrics);
     pthread_mutex_unlock(&metrics->lock);

@@ -38,7 +38,7 @@ struct lull_metrics_name {
 
 struct lull_metrics_engine {
     const char *name; /* such as vLLM */
-    const char *hint; /* what to do if the page has none of the names; NULL: not known */
+    const char *hint; /* what the server needs to publish load and TTFT; NULL: not known */
     const struct lull_metrics_name *names;
     uint32_t count;
 };

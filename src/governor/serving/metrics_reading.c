@@ -313,7 +313,21 @@ static const char *name_of(const struct lull_metrics_reader *reader,
     return NULL;
 }
 
-static void note_missing(struct lull_metrics_reader *reader, int64_t time_ns,
+/* Notes a quantity that the server's kind has under this name, but the page does not. */
+static void note_absent(const struct lull_metrics_reader *reader,
+                        enum lull_metrics_quantity quantity, const char *name,
+                        struct lull_metrics_result *result)
+{
+    const struct lull_metrics_engine *const engine = reader->names->engines[reader->engine];
+    const bool has_hint =
+        engine->hint != NULL && (quantity == LULL_METRICS_RUNNING || quantity == LULL_METRICS_TTFT);
+
+    result_note(result, LULL_METRICS_NOTE_MISSING, quantity, "%s is not on the page of %s: %s%s%s",
+                name, engine->name, cost_of(reader, quantity), has_hint ? "; " : "",
+                has_hint ? engine->hint : "");
+}
+
+static void note_missing(const struct lull_metrics_reader *reader, int64_t time_ns,
                          struct lull_metrics_result *result)
 {
     const char *const engine = reader->names->engines[reader->engine]->name;
@@ -336,8 +350,7 @@ static void note_missing(struct lull_metrics_reader *reader, int64_t time_ns,
                         "%s vanished from the page of %s: %s", name, engine,
                         cost_of(reader, quantity));
         else if (quantity == LULL_METRICS_RUNNING || !may_appear)
-            result_note(result, LULL_METRICS_NOTE_MISSING, quantity,
-                        "%s is not on the page of %s: %s", name, engine, cost_of(reader, quantity));
+            note_absent(reader, quantity, name, result);
     }
 }
 

@@ -492,6 +492,21 @@ static void test_late_metrics(void **state)
                 "TPOT bound cannot be counted");
 }
 
+static void test_hints(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 70; i++)
+        read_good("trtllm_num_requests_running 1\n");
+    expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_TTFT,
+                "trtllm_time_to_first_token_seconds is not on the page of TensorRT-LLM: misses of "
+                "a TTFT bound cannot be counted; start trtllm-serve with return_perf_metrics: "
+                "true");
+    read_good("vllm:num_requests_waiting 0\n");
+    expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_RUNNING,
+                "vllm:num_requests_running is not on the page of vLLM: the load is unknown, so the "
+                "clock stays the highest; start vLLM without --disable-log-stats");
+}
+
 static void test_renamed(void **state)
 {
     (void)state;
@@ -784,6 +799,7 @@ int main(int argc, char *argv[])
         READS(test_other_server),
         READS(test_vanished),
         READS(test_late_metrics),
+        READS(test_hints),
         READS(test_renamed),
         READS(test_other_buckets),
         READS(test_impossible_values),
