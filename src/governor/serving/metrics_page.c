@@ -274,37 +274,34 @@ static void page_take_process(struct lull_metrics_page *page,
         page->is_python = true;
 }
 
-/* Length of the part of a name that all metrics of its server have: "vllm:". */
-static size_t prefix_length(const char *name)
+static void page_take_name(struct lull_metrics_page *page, const struct lull_prometheus_text *name)
 {
-    const size_t length = strcspn(name, ":_");
-
-    return name[length] != '\0' ? length + 1 : length;
+    for (size_t i = 0; i < name->length && i + 1 < sizeof(page->first_name); i++)
+        page->first_name[i] = isprint((unsigned char)name->bytes[i]) ? name->bytes[i] : '?';
 }
 
 void lull_metrics_page_take(void *context, const struct lull_prometheus_sample *sample)
 {
     struct lull_metrics_page *const page = context;
-    uint64_t labels;
-    uint64_t copy;
-    uint64_t hash;
 
     if (page->first_name[0] == '\0')
-        for (size_t i = 0; i < sample->name.length && i + 1 < sizeof(page->first_name); i++)
-            page->first_name[i] =
-                isprint((unsigned char)sample->name.bytes[i]) ? sample->name.bytes[i] : '?';
+        page_take_name(page, &sample->name);
     page_take_process(page, sample);
-    hash_labels(sample, &labels, &copy);
-    hash = hash_bytes(hash_begin ^ labels ^ copy, sample->name.bytes, sample->name.length);
-    hash = hash_bytes(hash, &sample->value, sizeof(sample->value));
-    for (uint32_t i = 0; i < page->row_count; i++) {
-        struct lull_metrics_row *const row = &page->rows[i];
-        const bool is_first = i == 0 || row->engine != row[-1].engine;
+    for (uint32_t i = 0; i < page->group_count; i++) {
+        struct lull_metrics_group *const group = &page->groups[i];
+        uint64_t labels;
+        uint64_t copy;
+        uint64_t hash;
 
-        if (is_first && name_begins(&sample->name, row->name->name, prefix_length(row->name->name)))
-            page->hash[row->engine] += hash;
-        page_take_row(page, i, sample, labels, copy);
-        row_take_plus(row, sample);
+        if (!name_begins(&sample->name, group->prefix, group->prefix_length))
+            continue;
+        hash_labels(sample, &labels, &copy);
+        hash = hash_bytes(hash_begin ^ labels ^ copy, sample->name.bytes, sample->name.length);
+        group->hash += hash_bytes(hash, &sample->value, sizeof(sample->value));
+        for (uint32_t row = group->first; row < group->end; row++) {
+            page_take_row(page, row, sample, labels, copy);
+            row_take_plus(&page->rows[row], sample);
+        }
     }
 }
 
@@ -318,7 +315,8 @@ void lull_metrics_page_begin(struct lull_metrics_page *page)
     page->stamp_s = NAN;
     page->is_python = false;
     memset(page->first_name, 0, sizeof(page->first_name));
-    memset(page->hash, 0, sizeof(page->hash));
+    for (uint32_t i = 0; i < page->group_count; i++)
+        page->groups[i].hash = 0;
     for (uint32_t i = 0; i < page->row_count; i++) {
         struct lull_metrics_row *const row = &page->rows[i];
 
@@ -346,6 +344,38 @@ static int page_add_row(struct lull_metrics_page *page, uint32_t engine,
     return 0;
 }
 
+/* Shortens the prefix of a group to what a name shares with it. */
+static void group_share(struct lull_metrics_group *group, const char *name)
+{
+    size_t length = 0;
+
+    while (length < group->prefix_length && name[length] == group->prefix[length])
+        length++;
+    group->prefix_length = length;
+}
+
+static int page_add_group(struct lull_metrics_page *page, uint32_t number,
+                          const struct lull_metrics_engine *engine)
+{
+    struct lull_metrics_group *const group = &page->groups[page->group_count++];
+
+    group->prefix = engine->names[0].name;
+    group->prefix_length = strlen(group->prefix);
+    group->first = page->row_count;
+    group->end = page->row_count;
+    for (uint32_t i = 0; i < engine->count && page->row_count < LULL_METRICS_MAX_NAMES; i++) {
+        const struct lull_metrics_name *const name = &engine->names[i];
+
+        group_share(group, name->name);
+        if (name->plus != NULL)
+            group_share(group, name->plus);
+        if (page_add_row(page, number, name) < 0)
+            return -1;
+        group->end = page->row_count;
+    }
+    return 0;
+}
+
 struct lull_metrics_page *lull_metrics_page_create(const struct lull_metrics_names *names)
 {
     struct lull_metrics_page *page = calloc(1, sizeof(*page));
@@ -353,13 +383,9 @@ struct lull_metrics_page *lull_metrics_page_create(const struct lull_metrics_nam
     if (page == NULL)
         return NULL;
     for (uint32_t i = 0; i < names->count; i++) {
-        const struct lull_metrics_engine *const engine = names->engines[i];
-
-        for (uint32_t k = 0; k < engine->count && page->row_count < LULL_METRICS_MAX_NAMES; k++) {
-            if (page_add_row(page, i, &engine->names[k]) < 0) {
-                lull_metrics_page_destroy(page);
-                return NULL;
-            }
+        if (page_add_group(page, i, names->engines[i]) < 0) {
+            lull_metrics_page_destroy(page);
+            return NULL;
         }
     }
     return page;

@@ -53,6 +53,15 @@ struct lull_metrics_row {
     double fallen_to;
 };
 
+/* The rows of a kind of servers. */
+struct lull_metrics_group {
+    const char *prefix; /* that all its names begin with */
+    size_t prefix_length;
+    uint32_t first; /* its rows */
+    uint32_t end;
+    uint64_t hash; /* of all samples of the page with this prefix */
+};
+
 struct lull_metrics_series {
     uint64_t key;  /* of the row and the labels; 0: free */
     uint64_t copy; /* of the labels that only distinguish ranks */
@@ -63,13 +72,14 @@ struct lull_metrics_series {
 struct lull_metrics_page {
     struct lull_metrics_row rows[LULL_METRICS_MAX_NAMES];
     uint32_t row_count;
-    uint64_t number;                         /* of the page, from 1 */
-    uint64_t hash[LULL_METRICS_MAX_ENGINES]; /* of all samples of an engine */
-    double start_s;                          /* of the server's process; NAN: not on the page */
-    double cpu_s;                            /* that its process has used; NAN */
-    double stamp_s;                          /* the latest time stamp of a row; NAN */
-    bool is_python;                          /* the server is a Python program */
-    char first_name[64];                     /* of the page's first sample */
+    struct lull_metrics_group groups[LULL_METRICS_MAX_ENGINES];
+    uint32_t group_count;
+    uint64_t number;     /* of the page, from 1 */
+    double start_s;      /* of the server's process; NAN: not on the page */
+    double cpu_s;        /* that its process has used; NAN */
+    double stamp_s;      /* the latest time stamp of a row; NAN */
+    bool is_python;      /* the server is a Python program */
+    char first_name[64]; /* of the page's first sample */
     uint32_t series_count;
     struct lull_metrics_series series[LULL_METRICS_SERIES];
 };

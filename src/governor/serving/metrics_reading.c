@@ -145,9 +145,7 @@ static int refuse_unknown(const struct lull_metrics_reader *reader,
                           const struct lull_prometheus_page *page, struct lull_error *err)
 {
     if (reader->engine != NO_ENGINE)
-        return lull_error_set(err, -ENODATA,
-                              "all metrics of %s vanished from the page; the clock stays the "
-                              "highest until they come back",
+        return lull_error_set(err, -ENODATA, "all metrics of %s vanished from the page",
                               reader->names->engines[reader->engine]->name);
     if (page->samples == 0 && page->bad_lines == 0)
         return lull_error_set(err, LULL_E_FORMAT,
@@ -472,7 +470,7 @@ static void compare_pages(struct lull_metrics_reader *reader, struct lull_metric
 static int64_t page_still_ns(struct lull_metrics_reader *reader, double running, int64_t time_ns)
 {
     const struct lull_metrics_page *const page = reader->page;
-    const uint64_t hash = page->hash[reader->engine];
+    const uint64_t hash = page->groups[reader->engine].hash;
     const bool has_clock = page->is_python && isfinite(page->cpu_s);
 
     if (!reader->has_reading || hash != reader->hash)

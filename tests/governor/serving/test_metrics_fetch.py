@@ -138,7 +138,11 @@ class Reader:
         return [line for line in list(self.lines) if "running" in line]
 
     def messages(self):
-        return [line["message"] for line in list(self.lines) if "message" in line]
+        """Without those that pages are slow, which they are on a busy host."""
+        return [line["message"] for line in list(self.lines) if "message" in line and ": a page takes " not in line["message"]]
+
+    def slow_messages(self):
+        return [line["message"] for line in list(self.lines) if "message" in line and ": a page takes " in line["message"]]
 
     def stop(self):
         """Ends the program; returns its final state."""
@@ -168,8 +172,8 @@ class Fetch(unittest.TestCase):
 
     def test_pages(self):
         server = Server(lambda number: (chunked if number % 2 else answer)(page(number)))
-        reader = self.read(server)
-        self.wait(lambda: len(reader.readings()) >= 30, "no readings")
+        reader = self.read(server, period_ms=100)
+        self.wait(lambda: len(reader.readings()) >= 15, "no readings")
         state = reader.stop()
         self.assertEqual((state["phase"], state["engine"], state["failures"]), ("reading", "vLLM", 0))
         self.assertEqual(state["sentence"], f"{server.url}: reads the metrics of vLLM each {state['distance_ms']:.0f} ms")
@@ -229,7 +233,10 @@ class Fetch(unittest.TestCase):
         server = Server(lambda number: [0.06, answer(page(number))])
         reader = self.read(server)
         self.wait(lambda: len(reader.readings()) >= 12, "no readings")
-        self.assertIn("more than a fifth of the period of 20 ms", self.wait_message(reader, "a page takes"))
+        self.wait(reader.slow_messages, "no message")
+        self.assertRegex(reader.slow_messages()[0],
+                         r"a page takes \d+ ms, more than a fifth of the period of 20 ms; Lull reads one each \d+ ms, so that the "
+                         "server loses little time")
         state = reader.stop()
         self.assertEqual(server.most_open, 1)
         self.assertGreaterEqual(state["distance_ms"], 5 * 60)
@@ -315,6 +322,21 @@ class Fetch(unittest.TestCase):
         self.assertEqual(state["phase"], "lagging")
         self.assertEqual(state["sentence"], f"{server.url}: the pages of vLLM are old; the clock stays the highest")
 
+    def test_restart_behind_lag(self):
+        """A restart that a page showed while pages counted as old is in the next reading."""
+        begin = time.monotonic()
+
+        def reply(number):
+            passed_s = time.monotonic() - begin
+            return answer(page(1000 if passed_s < 2.0 else number))
+
+        reader = self.read(Server(reply))
+        self.wait_message(reader, "the page is old")
+        self.wait(lambda: any(reading["tokens"] != 1000 for reading in reader.readings()), "no readings after the lag")
+        after = [reading for reading in reader.readings() if reading["tokens"] != 1000]
+        self.assertTrue(after[0]["restarted"])
+        self.assertFalse(any(reading["restarted"] for reading in after[1:]))
+
     def test_renamed(self):
         """A new version of the server has other names, and then none that Lull knows."""
         def reply(number):
@@ -332,6 +354,22 @@ class Fetch(unittest.TestCase):
                 reader = self.read(Server(lambda number, body=body: answer(body)))
                 self.wait_message(reader, words)
                 reader.stop()
+
+    def test_no_host(self):
+        reader = Reader("http://none.invalid:8000")
+        self.addCleanup(lambda: reader.process.poll() is None and reader.stop())
+        self.wait(reader.messages, "no message")
+        self.assertRegex(reader.messages()[0], "the host is unknown; is the address right[?]|no page within 200 ms")
+
+    def test_no_library(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for name in ("libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4"):
+                with open(os.path.join(directory, name), "w", encoding="ascii"):
+                    pass
+            done = subprocess.run([READER, "127.0.0.1:1", "20", ""], env={**os.environ, "LD_LIBRARY_PATH": directory},
+                                  capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "metrics are read with libcurl, which is not installed here; install it (Debian: libcurl4)\n")
 
     def test_own_names(self):
         with tempfile.TemporaryDirectory() as directory:
