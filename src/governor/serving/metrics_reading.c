@@ -13,9 +13,11 @@
 #include "base/clock.h"
 #include "governor/serving/metrics_page.h"
 
-/* A page that does not change for this long although requests run is old. Steps take less; a longer
- * one costs the energy of the highest clock, and an old page costs misses. */
-static const int64_t lag_ns = LULL_NS_PER_S;
+/* A page that does not change for this long although requests run is old. SGLang publishes the
+ * tokens of requests without streaming 50 at a time, which may take 2.5 s. A longer pause of the
+ * server costs the energy of the highest clock, and an old page costs misses until it is
+ * recognised. */
+static const int64_t lag_ns = 3 * LULL_NS_PER_S;
 
 /* A Python server renders its pages itself: at ten pages per second the time of its process rises
  * within this time, unless the page is a copy. */
