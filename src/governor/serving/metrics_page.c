@@ -78,7 +78,7 @@ static void hash_labels(const struct lull_prometheus_sample *sample, uint64_t *s
 static struct lull_metrics_series *page_find_series(struct lull_metrics_page *page, uint32_t row,
                                                     uint64_t labels)
 {
-    const uint64_t most = LULL_METRICS_SERIES / 4 * 3;
+    const uint32_t most = LULL_METRICS_SERIES / 4 * 3;
     uint64_t key = hash_bytes(hash_begin, &row, sizeof(row));
 
     key = hash_bytes(key, &labels, sizeof(labels)) | 1;
