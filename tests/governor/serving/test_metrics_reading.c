@@ -338,12 +338,63 @@ static void test_sums(void **state)
               "vllm:time_to_first_token_seconds_bucket{engine=\"1\",le=\"0.2\"} 20\n"
               "vllm:time_to_first_token_seconds_bucket{engine=\"1\",le=\"+Inf\"} 30\n");
     expect_near(result.reading.running, 7.0);
+    assert_true(isnan(result.reading.waiting));
     /* The bound 0.1 is of one engine only. */
     assert_int_equal(result.reading.ttft.count, 2);
     expect_near(result.reading.ttft.bound_s[0], 0.2);
     expect_near(result.reading.ttft.total[0], 22.0);
     expect_near(result.reading.ttft.total[1], 33.0);
     expect_near(result.reading.ttft.sum_s, 3.0);
+}
+
+/* Zero is a value; of the ranks of one replica one counts. */
+static void test_zero_and_copies(void **state)
+{
+    (void)state;
+    read_good("sglang:num_running_reqs{tp_rank=\"0\"} 0\nsglang:num_running_reqs{tp_rank=\"1\"} 0\n"
+              "sglang:num_queue_reqs 0\n"
+              "sglang:time_to_first_token_seconds_bucket{tp_rank=\"0\",le=\"0.1\"} 0\n"
+              "sglang:time_to_first_token_seconds_bucket{tp_rank=\"0\",le=\"+Inf\"} 4\n"
+              "sglang:time_to_first_token_seconds_sum{tp_rank=\"0\"} 2\n"
+              "sglang:time_to_first_token_seconds_bucket{tp_rank=\"1\",le=\"0.1\"} 0\n"
+              "sglang:time_to_first_token_seconds_bucket{tp_rank=\"1\",le=\"+Inf\"} 4\n"
+              "sglang:time_to_first_token_seconds_sum{tp_rank=\"1\"} 2\n");
+    expect_near(result.reading.running, 0.0);
+    expect_near(result.reading.waiting, 0.0);
+    assert_int_equal(result.reading.ttft.count, 2);
+    expect_near(result.reading.ttft.total[0], 0.0);
+    expect_near(result.reading.ttft.total[1], 4.0);
+    expect_near(result.reading.ttft.sum_s, 2.0);
+}
+
+/* The kind of the server stays while its load is on the page. */
+static void test_two_servers(void **state)
+{
+    (void)state;
+    read_good("vllm:num_requests_running 1\n");
+    read_good("vllm:num_requests_running 1\ntgi_batch_current_size 1\ntgi_queue_size 2\n");
+    assert_string_equal(result.engine, "vLLM");
+    assert_false(result.reading.is_restarted);
+    read_good("vllm:num_requests_waiting 1\ntgi_batch_current_size 1\ntgi_queue_size 2\n");
+    assert_string_equal(result.engine, "TGI");
+    assert_true(result.reading.is_restarted);
+}
+
+/* More series than can be compared with the page before: all are counted. */
+static void test_many_series(void **state)
+{
+    enum { SERIES = 5000, LINE_BYTES = 64 };
+    char *const page = malloc(SERIES * LINE_BYTES);
+    size_t used = 0;
+
+    (void)state;
+    for (int i = 0; i < SERIES; i++)
+        used += (size_t)sprintf(page + used, "vllm:num_requests_running{engine=\"%d\"} 1\n", i);
+    for (int i = 0; i < 2; i++) {
+        read_good(page);
+        expect_near(result.reading.running, SERIES);
+    }
+    free(page);
 }
 
 static void test_many_buckets(void **state)
@@ -389,6 +440,18 @@ static void test_reset(void **state)
     assert_true(result.reading.is_restarted);
     expect_note(LULL_METRICS_NOTE_RESET, LULL_METRICS_OUTPUT_TOKENS,
                 "vllm:generation_tokens_total came back to the page: counting begins again");
+}
+
+static void test_one_note_of_a_reset(void **state)
+{
+    (void)state;
+    read_good("vllm:num_requests_running 1\nvllm:generation_tokens_total 9\n"
+              "vllm:prompt_tokens_total 9\n");
+    read_good("vllm:num_requests_running 1\nvllm:generation_tokens_total 8\n"
+              "vllm:prompt_tokens_total 8\n");
+    assert_true(result.reading.is_restarted);
+    assert_non_null(find_note(LULL_METRICS_NOTE_RESET, LULL_METRICS_PROMPT_TOKENS));
+    assert_null(find_note(LULL_METRICS_NOTE_RESET, LULL_METRICS_OUTPUT_TOKENS));
 }
 
 static void test_histogram_reset(void **state)
@@ -571,11 +634,13 @@ static void test_impossible_values(void **state)
 static const char *page_at(int number, int running)
 {
     static char page[512];
+    static int total;
 
+    /* What does not belong to the server may change. */
     snprintf(page, sizeof(page),
              "vllm:num_requests_running %d\nvllm:num_requests_waiting 0\n"
-             "vllm:generation_tokens_total %d\n",
-             running, number);
+             "vllm:generation_tokens_total %d\nproxy_requests_total %d\n",
+             running, number, total++);
     return page;
 }
 
@@ -791,8 +856,12 @@ int main(int argc, char *argv[])
         READS(test_llama_cpp),
         READS(test_dynamo),
         READS(test_sums),
+        READS(test_zero_and_copies),
+        READS(test_two_servers),
+        READS(test_many_series),
         READS(test_many_buckets),
         READS(test_reset),
+        READS(test_one_note_of_a_reset),
         READS(test_histogram_reset),
         READS(test_restart),
         READS(test_other_server),
