@@ -11,22 +11,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "governor/serving/metrics_lag.h"
 #include "governor/serving/metrics_page.h"
-
-/* A page that does not change for this long although requests run is old. SGLang publishes the
- * tokens of requests without streaming 50 at a time, which may take 2.5 s. A longer pause of the
- * server costs the energy of the highest clock, and an old page costs misses until it is
- * recognised. */
-static const int64_t lag_ns = 3 * LULL_NS_PER_S;
-
-/* A Python server renders its pages itself: at ten pages per second the time of its process rises
- * within this time, unless the page is a copy. */
-static const int64_t idle_lag_ns = 5 * LULL_NS_PER_S;
-
-/* After a page that did not change, the following ones count as old for as long again, because a
- * cache that is still in between shows itself in that time; but not for longer than this, because a
- * server may have hung. */
-static const int64_t most_doubt_ns = 30 * LULL_NS_PER_S;
 
 /* Metrics that appear with the first request may be missing for this long after it. */
 static const int64_t appear_ns = 5 * LULL_NS_PER_S;
@@ -64,12 +50,7 @@ struct lull_metrics_reader {
     struct lull_serving_reading reading; /* the last good one */
     double start_s;
     int64_t work_since_ns; /* when requests ran first; 0: never */
-    /* lag */
-    uint64_t hash;
-    int64_t changed_ns; /* when the page changed last */
-    double cpu_s;
-    int64_t cpu_changed_ns;
-    int64_t lag_until_ns; /* pages before this time count as old */
+    struct lull_metrics_lag lag;
 };
 
 /* ---- notes --------------------------------------------------------------------------------- */
@@ -465,52 +446,30 @@ static void compare_pages(struct lull_metrics_reader *reader, struct lull_metric
     note_buckets(reader, LULL_METRICS_ITL, &before->itl, &now->itl, result);
 }
 
-/* ---- pages that are old -------------------------------------------------------------------- */
-
-/* Returns for how long the page has not changed although the server works, or although the server
- * itself renders it; 0: it changes. */
-static int64_t page_still_ns(struct lull_metrics_reader *reader, double running, int64_t time_ns)
-{
-    const struct lull_metrics_page *const page = reader->page;
-    const uint64_t hash = page->groups[reader->engine].hash;
-    const bool has_clock = page->is_python && isfinite(page->cpu_s);
-
-    if (!reader->has_reading || hash != reader->hash)
-        reader->changed_ns = time_ns;
-    if (!reader->has_reading || !has_clock || page->cpu_s != reader->cpu_s)
-        reader->cpu_changed_ns = time_ns;
-    reader->hash = hash;
-    reader->cpu_s = page->cpu_s;
-    if (running > 0.0 && time_ns - reader->changed_ns >= lag_ns)
-        return time_ns - reader->changed_ns;
-    if (time_ns - reader->cpu_changed_ns >= idle_lag_ns)
-        return time_ns - reader->cpu_changed_ns;
-    return 0;
-}
-
 static void judge_lag(struct lull_metrics_reader *reader, int64_t time_ns, double wall_s,
                       struct lull_metrics_result *result)
 {
-    const double age_s = wall_s - reader->page->stamp_s;
-    const int64_t still_ns = page_still_ns(reader, result->reading.running, time_ns);
+    const struct lull_metrics_page *const page = reader->page;
+    const struct lull_metrics_look look = {.time_ns = time_ns,
+                                           .hash = page->groups[reader->engine].hash,
+                                           .running = result->reading.running,
+                                           .cpu_s = page->is_python ? page->cpu_s : (double)NAN,
+                                           .age_s = wall_s - page->stamp_s};
+    const enum lull_metrics_lag_reason reason = lull_metrics_lag_judge(&reader->lag, &look);
 
-    if (still_ns > 0)
-        reader->lag_until_ns = time_ns + lull_earlier_ns(still_ns, most_doubt_ns);
-    if (age_s >= (double)lag_ns * 1e-9) {
-        result->is_lagging = true;
+    result->is_lagging = reason != LULL_METRICS_LAG_NONE;
+    if (reason == LULL_METRICS_LAG_STAMPS)
         result_note(result, LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
                     "the samples of the page are %.0f s old, so the clock stays the highest; give "
                     "the address of the server itself",
-                    age_s);
-    } else if (time_ns < reader->lag_until_ns) {
-        result->is_lagging = true;
+                    look.age_s);
+    else if (result->is_lagging)
         result_note(result, LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
                     "the page is old: it did not change for over %.0f s although %s, so the clock "
                     "stays the highest; if the server does not hang, give its own address, "
                     "without a cache in between",
-                    (double)lag_ns * 1e-9,
-                    result->reading.running > 0.0 ? "requests run" : "the server renders it");
-    }
+                    lull_metrics_lag_limit_s(),
+                    reason == LULL_METRICS_LAG_WORK ? "requests run" : "the server renders it");
 }
 
 /* ---- pages --------------------------------------------------------------------------------- */
