@@ -203,7 +203,7 @@ static void metrics_recover(struct lull_metrics *metrics, int64_t now_ns)
         return;
     metrics->failure = 0;
     if (metrics->is_reported)
-        metrics_report(metrics, "the server answers again after %.1f s",
+        metrics_report(metrics, "the server answers, after %.1f s without metrics",
                        (double)(now_ns - metrics->failed_ns) * 1e-9);
     metrics->is_reported = false;
 }

@@ -47,7 +47,7 @@ enum {
     RECV_ERROR = 56,
 };
 
-enum { ERROR_BYTES = 256 /* of ERRORBUFFER */, FIRST_BYTES = 1 << 16 };
+enum { ERROR_BYTES = 256 /* of ERRORBUFFER */, FIRST_BYTES = 1 << 16, SHOWN_BYTES = 180 };
 
 struct curl_library {
     int (*global_init)(long flags);
@@ -154,6 +154,8 @@ static int http_keep_socket(void *unused, int fd, int purpose)
 static int fail_transfer(const struct lull_metrics_http *http, int result, int64_t limit_ns,
                          struct lull_error *err)
 {
+    char shown[SHOWN_BYTES];
+
     switch (result) {
     case COULDNT_RESOLVE_HOST:
         return lull_error_set(err, -ECONNREFUSED, "the host is unknown; is the address right?");
@@ -170,12 +172,14 @@ static int fail_transfer(const struct lull_metrics_http *http, int result, int64
         return lull_error_set(err, -EFBIG, "the page is larger than %d MiB",
                               LULL_PROMETHEUS_MAX_BYTES >> 20);
     default:
-        return lull_error_set(err, -EIO, "%s", lull_printable(http->error).text);
+        lull_printable_write(http->error, shown, sizeof(shown));
+        return lull_error_set(err, -EIO, "%s", shown);
     }
 }
 
 static int check_status(const struct lull_metrics_http *http, struct lull_error *err)
 {
+    char shown[SHOWN_BYTES];
     const char *target = NULL;
     long status = 0;
 
@@ -194,8 +198,9 @@ static int check_status(const struct lull_metrics_http *http, struct lull_error 
     if (status < 300 || status > 399)
         return lull_error_set(err, -EPROTO, "the server answers HTTP %ld", status);
     http->curl.getinfo(http->easy, REDIRECT_URL, &target);
+    lull_printable_write(target != NULL ? target : "itself", shown, sizeof(shown));
     return lull_error_set(err, -EPROTO, "the page is elsewhere (HTTP %ld): give the address %s",
-                          status, target != NULL ? lull_printable(target).text : "itself");
+                          status, shown);
 }
 
 int lull_metrics_http_get(struct lull_metrics_http *http, int64_t limit_ns,

@@ -219,7 +219,7 @@ class Fetch(unittest.TestCase):
         holder.close()
         server = Server(lambda number: answer(page(1000 + number)), address=address)
         self.wait(reader.readings, "no readings")
-        self.wait_message(reader, "the server answers again after ")
+        self.wait_message(reader, "the server answers, after ")
         server.close()
         self.wait_message(reader, "no server answers")
         server = Server(lambda number: answer(page(number)), address=address)
@@ -276,7 +276,7 @@ class Fetch(unittest.TestCase):
                 ("503 Service Unavailable", (), "the server answers HTTP 503; without"),
                 ("404 Not Found", (), "there is no page there (HTTP 404): SGLang needs --enable-metrics"),
                 ("401 Unauthorized", (), "the server refuses (HTTP 401): Lull sends no credentials"),
-                ("307 Temporary Redirect", ("Location: /metrics/",), "the page is elsewhere (HTTP 307): give the address http://127"),
+                ("307 Temporary Redirect", ("Location: /metrics/",), "the page is elsewhere (HTTP 307): give the address http://127.0.0.1:"),
                 ("302 Found", ("Location: https://node/metrics",), "give the address https://node/metrics")):
             with self.subTest(status=status):
                 server = Server(lambda number, s=status, h=headers: answer(page(number), s, h))
