@@ -191,6 +191,7 @@ int lull_metrics_names_open(const char *path, struct lull_metrics_names *names_o
         }
         for (uint32_t i = 0; i < names.file->engine_count; i++)
             names.engines[names.count++] = &names.file->engines[i];
+        names.own_count = names.count;
     }
     for (uint32_t i = 0; i < lull_metrics_engine_count; i++)
         names.engines[names.count++] = &lull_metrics_engines[i];

@@ -56,6 +56,7 @@ enum {
 struct lull_metrics_names {
     const struct lull_metrics_engine *engines[LULL_METRICS_MAX_ENGINES]; /* the user's ones first */
     uint32_t count;
+    uint32_t own_count;             /* of them the user's */
     struct lull_metrics_file *file; /* the user's; NULL: none */
 };
 

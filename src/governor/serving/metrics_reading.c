@@ -101,17 +101,14 @@ static int choose_row(const struct lull_metrics_page *page, uint32_t engine,
     return NO_ROW;
 }
 
-/* Chooses the engine with the most quantities on the page, but keeps the last one while the page
- * has its load. NO_ENGINE: the page has none. */
-static int choose_engine(const struct lull_metrics_reader *reader)
+/* Finds the engine from first to before end with the most quantities on the page; NO_ENGINE: the
+ * page has none of theirs. */
+static int find_engine(const struct lull_metrics_reader *reader, uint32_t first, uint32_t end)
 {
     int best = NO_ENGINE;
     int most = 0;
 
-    if (reader->engine != NO_ENGINE &&
-        choose_row(reader->page, (uint32_t)reader->engine, LULL_METRICS_RUNNING) != NO_ROW)
-        return reader->engine;
-    for (uint32_t engine = 0; engine < reader->names->count; engine++) {
+    for (uint32_t engine = first; engine < end; engine++) {
         int count = 0;
 
         for (int q = 0; q < LULL_METRICS_QUANTITIES; q++)
@@ -122,6 +119,22 @@ static int choose_engine(const struct lull_metrics_reader *reader)
         }
     }
     return best;
+}
+
+/* Chooses the engine that the page is of: the last one while the page has its load, else one of the
+ * user, else one that Lull knows. NO_ENGINE: the page has no name of any. */
+static int choose_engine(const struct lull_metrics_reader *reader)
+{
+    const uint32_t own_count = reader->names->own_count;
+    int engine;
+
+    if (reader->engine != NO_ENGINE &&
+        choose_row(reader->page, (uint32_t)reader->engine, LULL_METRICS_RUNNING) != NO_ROW)
+        return reader->engine;
+    engine = find_engine(reader, 0, own_count);
+    if (engine != NO_ENGINE)
+        return engine;
+    return find_engine(reader, own_count, reader->names->count);
 }
 
 static int refuse_unknown(const struct lull_metrics_reader *reader,

@@ -771,7 +771,8 @@ static void test_own_names(void **state)
     (void)state;
     assert_int_equal(lull_metrics_names_open(text_file(text, strlen(text)), &own, &err), 0);
     reader = lull_metrics_reader_create(&own);
-    read_good("my_running 2\nmy_cache_percent 50\nmy_requests{code=\"200\"} 7\n"
+    read_good(VLLM_V1
+              "my_running 2\nmy_cache_percent 50\nmy_requests{code=\"200\"} 7\n"
               "my_requests{code=\"500\"} 1\n"
               "my_itl_ms_bucket{le=\"50\"} 4\nmy_itl_ms_bucket{le=\"+Inf\"} 5\nmy_itl_ms_sum 90\n");
     assert_string_equal(result.engine, "own");
