@@ -176,22 +176,26 @@ static void controller_update_demand(struct lull_serving_controller *controller)
         lull_server_model_predict(&controller->model, &controller->in_force, &controller->demand);
 }
 
-/* Compares the energy that was drawn with that at the highest clock. */
+/* Compares the energy that was drawn with that at the highest clock, by the ratio that the model
+ * predicts. */
 static void controller_compare_energy(struct lull_serving_controller *controller)
 {
     const double seconds = controller->load.change.seconds;
-    struct lull_server_outlook highest;
-    double idle_w;
+    double highest_w = controller->power_w + controller->clocks[0].waiting_w -
+                       controller->in_force.waiting_w;
 
     if (!controller->model.has_power || !isfinite(controller->power_w) || seconds <= 0.0)
         return;
-    highest =
-        lull_server_model_predict(&controller->model, &controller->clocks[0], &controller->demand);
-    idle_w = controller->power_w + controller->clocks[0].waiting_w - controller->in_force.waiting_w;
+    if (controller->load.requests > 0.0)
+        highest_w = controller->power_w *
+                    lull_server_model_predict(&controller->model, &controller->clocks[0],
+                                              &controller->demand)
+                        .watts /
+                    controller->outlook.watts;
+    if (!isfinite(highest_w))
+        return;
     controller->spent_j += controller->power_w * seconds;
-    controller->highest_j +=
-        seconds *
-        (controller->load.requests > 0.0 ? fmax(highest.watts, controller->power_w) : idle_w);
+    controller->highest_j += highest_w * seconds;
 }
 
 /* Counters that do not grow while requests run are old values. */
@@ -241,6 +245,8 @@ void lull_serving_controller_take(struct lull_serving_controller *controller,
         controller->still_ns = 0;
         controller->doubt = "The server has restarted.";
     }
+    if (controller->load.has_reading && reading->time_ns == controller->load.last.time_ns)
+        return;
     if (!lull_server_load_accepts(&controller->load, reading)) {
         controller->usable = 0;
         controller->load.has_reading = false;

@@ -5,7 +5,7 @@
 
 /* Time over which token rates are averaged. Default: shorter follows bursts, longer keeps the
  * clock from following them. */
-static const double rate_s = 4.0;
+static const double rate_s = 10.0;
 /* The same of the batch. Default: it only has to be longer than a reading's scatter. */
 static const double batch_s = 1.0;
 /* Requests that the mean prompt is made of. Default: prompts of one service vary fourfold, so fewer

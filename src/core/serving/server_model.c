@@ -30,7 +30,7 @@ static const double outlier_ratio = 0.3;
  * energy at two clocks. */
 static const double assumed_windows = 2.0;
 /* The least share of time that is left for steps. */
-static const double least_room = 0.02;
+static const double least_room = 0.1;
 
 struct lull_server_clock lull_server_clock_at(const struct lull_device_curve *curve,
                                               double highest_mhz, double mhz)
@@ -184,7 +184,7 @@ struct lull_server_outlook lull_server_model_predict(const struct lull_server_mo
 
     return (struct lull_server_outlook){
         .step_s = decode_s / room,
-        .first_token_s = (decode_s + demand->prompt_tokens * times.prompt_s) / room,
+        .first_token_s = decode_s + demand->prompt_tokens * times.prompt_s,
         .prefill_s = times.prompt_s,
         .busy_ratio = prefill + decode,
         .watts =

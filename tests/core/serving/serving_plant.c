@@ -39,6 +39,14 @@ struct plant {
     double pending_mhz; /* takes effect at pending_s */
     double pending_s;
     struct lull_serving_reading counters;
+    double look_s; /* the next reading */
+    struct lull_serving_reading shown;
+    struct lull_serving_controller *controller; /* NULL: none */
+    const struct plant_faults *faults;
+    bool has_restarted;
+    plant_watch_fn *watch;
+    void *user;
+    struct plant_result result;
 };
 
 struct plant_config plant_small(const struct lull_device_curve *curve)
@@ -124,10 +132,13 @@ static void reset_counters(struct lull_serving_reading *counters)
     set_bounds(&counters->itl, tpot_bounds, sizeof(tpot_bounds) / sizeof(tpot_bounds[0]));
 }
 
-/* Time passes at one power, up to a change of the clock. Returns what is left. */
+static void look(struct plant *plant);
+
+/* Time passes at one power, up to a reading or a change of the clock. Returns what is left. */
 static double pass(struct plant *plant, double seconds, double watts)
 {
-    const double passed_s = fmin(seconds, fmax(plant->pending_s - plant->now_s, 0.0));
+    const double until_s = fmin(plant->pending_s, plant->look_s);
+    const double passed_s = fmin(seconds, fmax(until_s - plant->now_s, 0.0));
 
     plant->joules += passed_s * watts;
     plant->clock_s += passed_s * plant->clock.core_ratio;
@@ -136,6 +147,8 @@ static double pass(struct plant *plant, double seconds, double watts)
         plant->clock = lull_device_clock_at(plant->config->curve, plant->pending_mhz);
         plant->pending_s = INFINITY;
     }
+    if (plant->now_s >= plant->look_s)
+        look(plant);
     return seconds - passed_s;
 }
 
@@ -245,25 +258,55 @@ static void advance(struct plant *plant, double until_s)
     admit(plant);
 }
 
-static void look(struct plant *plant, struct lull_serving_controller *controller,
-                 const struct plant_faults *faults, struct lull_serving_reading *shown)
+static bool is_within(double now_s, double from_s, double to_s)
 {
+    return from_s > 0.0 && now_s >= from_s && now_s < to_s;
+}
+
+static void decide(struct plant *plant, int64_t now_ns)
+{
+    const double mhz = lull_serving_controller_poll(plant->controller, now_ns);
+
+    if (mhz < plant->config->curve->sm_max_mhz)
+        plant->result.first_lower_s = fmin(plant->result.first_lower_s, plant->now_s);
+    if (mhz != plant->pending_mhz) {
+        plant->pending_mhz = mhz;
+        plant->pending_s = plant->now_s + plant->config->latency_s;
+    }
+    lull_serving_controller_state(plant->controller, &plant->result.state);
+    if (plant->watch != NULL)
+        plant->watch(plant->user, plant->now_s, mhz, &plant->shown, &plant->result.state);
+}
+
+/* A reading, which may be in the middle of a step. */
+static void look(struct plant *plant)
+{
+    const struct plant_faults *const faults = plant->faults;
     const double now_s = plant->now_s;
     const int64_t now_ns = (int64_t)(now_s * 1e9);
 
-    lull_serving_controller_take_clock(controller, now_ns, plant->clock.mhz);
-    lull_serving_controller_take_energy(controller, now_ns, plant->joules);
-    if (faults->vanish_from_s > 0.0 && now_s >= faults->vanish_from_s &&
-        now_s < faults->vanish_to_s)
+    plant->look_s += plant->config->period_s;
+    if (plant->controller == NULL)
         return;
-    if (!(faults->freeze_from_s > 0.0 && now_s >= faults->freeze_from_s &&
-          now_s < faults->freeze_to_s))
-        *shown = plant->counters;
-    shown->time_ns = now_ns;
-    shown->running = plant->running;
-    shown->waiting = (double)(plant->next - plant->queued);
-    lull_serving_controller_take(controller, shown);
-    plant->counters.is_restarted = false;
+    if (faults->restart_s > 0.0 && !plant->has_restarted && now_s >= faults->restart_s) {
+        plant->has_restarted = true;
+        reset_counters(&plant->counters);
+        plant->counters.is_restarted = true;
+    }
+    while (plant->next < plant->count && plant->requests[plant->next].arrival_s <= now_s)
+        plant->next++;
+    lull_serving_controller_take_clock(plant->controller, now_ns, plant->clock.mhz);
+    lull_serving_controller_take_energy(plant->controller, now_ns, plant->joules);
+    if (!is_within(now_s, faults->vanish_from_s, faults->vanish_to_s)) {
+        if (!is_within(now_s, faults->freeze_from_s, faults->freeze_to_s))
+            plant->shown = plant->counters;
+        plant->shown.time_ns = now_ns;
+        plant->shown.running = plant->running;
+        plant->shown.waiting = (double)(plant->next - plant->queued);
+        lull_serving_controller_take(plant->controller, &plant->shown);
+        plant->counters.is_restarted = false;
+    }
+    decide(plant, now_ns);
 }
 
 struct plant_result plant_run(const struct plant_config *config, struct plant_request *requests,
@@ -272,51 +315,31 @@ struct plant_result plant_run(const struct plant_config *config, struct plant_re
                               const struct plant_faults *faults, plant_watch_fn *watch, void *user)
 {
     static const struct plant_faults none;
-    struct plant plant = {.config = config,
-                          .requests = requests,
-                          .count = count,
-                          .pending_s = INFINITY,
-                          .pending_mhz = fixed_mhz};
-    struct plant_result result = {.first_lower_s = INFINITY};
-    struct lull_serving_reading shown;
-    bool has_restarted = false;
+    struct plant plant = {
+        .config = config,
+        .requests = requests,
+        .count = count,
+        .pending_s = INFINITY,
+        .look_s = config->period_s,
+        .controller = controller,
+        .faults = faults != NULL ? faults : &none,
+        .watch = watch,
+        .user = user,
+        .result = {.first_lower_s = INFINITY},
+    };
 
-    if (faults == NULL)
-        faults = &none;
     for (size_t i = 0; i < count; i++)
         requests[i].ttft_s = requests[i].tpot_s = NAN;
     reset_counters(&plant.counters);
-    plant.clock = lull_device_clock_at(config->curve,
-                                       controller != NULL ? config->curve->sm_max_mhz : fixed_mhz);
+    plant.clock = lull_device_clock_at(
+        config->curve, controller != NULL ? config->curve->sm_max_mhz : fixed_mhz);
     plant.pending_mhz = plant.clock.mhz;
-    for (double at_s = config->period_s; at_s <= seconds; at_s += config->period_s) {
-        double mhz;
-
-        advance(&plant, at_s);
-        if (faults->restart_s > 0.0 && !has_restarted && at_s >= faults->restart_s) {
-            has_restarted = true;
-            reset_counters(&plant.counters);
-            plant.counters.is_restarted = true;
-        }
-        if (controller == NULL)
-            continue;
-        look(&plant, controller, faults, &shown);
-        mhz = lull_serving_controller_poll(controller, (int64_t)(plant.now_s * 1e9));
-        if (mhz < config->curve->sm_max_mhz)
-            result.first_lower_s = fmin(result.first_lower_s, plant.now_s);
-        if (mhz != plant.pending_mhz) {
-            plant.pending_mhz = mhz;
-            plant.pending_s = plant.now_s + config->latency_s;
-        }
-        lull_serving_controller_state(controller, &result.state);
-        if (watch != NULL)
-            watch(user, plant.now_s, mhz, &shown, &result.state);
-    }
-    result.joules = plant.joules;
-    result.seconds = plant.now_s;
-    result.busy_s = plant.busy_s;
-    result.clock_s = plant.clock_s;
-    return result;
+    advance(&plant, seconds);
+    plant.result.joules = plant.joules;
+    plant.result.seconds = plant.now_s;
+    plant.result.busy_s = plant.busy_s;
+    plant.result.clock_s = plant.clock_s;
+    return plant.result;
 }
 
 bool plant_missed(const struct plant_request *request, const struct lull_objective *objective)
