@@ -11,55 +11,113 @@ static const double danger_share = 0.7;
 static const double token_share = 0.85;
 /* Busy share above which queues grow too easily. Default: a queue with random arrivals is five
  * times its length at half of it. */
-static const double busy_most = 0.85;
+static const double busy_most = 0.9;
 /* Expected misses that lower clocks may add, as a share of those that the objective allows.
  * Default: half of what the allowance of misses earns. */
 static const double added_share = 0.05;
+/* The patience with pending requests, as shares of the bound of their time to first token. More
+ * patience raises the clock less often, and delays long requests more. */
+static const double patience_shares[] = {0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 1.0};
 
-bool lull_serving_is_in_danger(const struct lull_serving_controller *controller,
-                               const struct lull_server_outlook *at)
+enum { PATIENCES = sizeof(patience_shares) / sizeof(patience_shares[0]) };
+
+bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
 {
     const struct lull_server_load *const load = &controller->load;
-    const double bound_s = danger_share * controller->ttft.bound_s;
+    const struct lull_server_outlook *const at = &controller->outlook;
     const double request_s = load->prompt_tokens * at->prefill_s;
     const double latency_s = (double)controller->config.latency_ns * 1e-9;
 
-    if (load->pending <= 0.0)
-        return false;
-    return (load->pending + sqrt(load->pending)) * request_s + 2.0 * at->step_s + latency_s >
-               bound_s ||
-           load->oldest_s + 2.0 * request_s + at->step_s + latency_s > bound_s;
+    return load->pending > 0.0 &&
+           (load->pending + sqrt(load->pending)) * request_s + 2.0 * at->step_s + latency_s >
+               danger_share * controller->ttft.bound_s;
 }
 
-static bool choose_is_safe(const struct lull_serving_controller *controller,
-                           const struct lull_server_outlook *at,
-                           const struct lull_server_outlook *highest)
+/* From a request's danger until the highest clock is in force. */
+static double choose_reaction_s(const struct lull_serving_controller *controller)
 {
-    const struct lull_objective *const objective = &controller->config.objective;
-    const double most =
-        added_share * (1.0 - objective->share) * lull_allowance_fullness(&controller->allowance);
+    return (double)(controller->config.period_ns + controller->config.latency_ns) * 1e-9;
+}
 
-    return at->busy_ratio <= busy_most && at->step_s <= token_share * objective->tpot_s &&
-           !lull_serving_is_in_danger(controller, at) &&
-           lull_serving_added(controller, at, highest) <= most;
+/* What a clock and a patience mean for times to first token. */
+struct choose_effect {
+    double added;        /* share of requests that miss in addition */
+    double raised_ratio; /* time at the highest clock */
+};
+
+/* A request of length w at the highest clock is served at the clock until its age raises it. From
+ * there on it has lost no more time. */
+static struct choose_effect choose_effect_of(const struct lull_serving_controller *controller,
+                                             const struct lull_server_outlook *at,
+                                             const struct lull_server_outlook *highest,
+                                             double patience_s)
+{
+    const struct lull_serving_latency *const ttft = &controller->ttft;
+    const double slowness = fmax(at->first_token_s / highest->first_token_s, 1.0);
+    const double reaction_s = choose_reaction_s(controller);
+    const double raised_s = fmin(patience_s + reaction_s, ttft->bound_s);
+    const double lost_s = raised_s * (1.0 - 1.0 / slowness);
+    const double scale_s = highest->first_token_s;
+    const double arrivals =
+        controller->demand.prompt_rate / fmax(controller->demand.prompt_tokens, 1.0);
+    struct choose_effect effect = {0.0, 0.0};
+
+    if (!isfinite(ttft->bound_s) || slowness <= 1.0)
+        return effect;
+    effect.added = 1.0;
+    if (lost_s < ttft->bound_s)
+        effect.added = lull_latency_tail_above(&ttft->tail, (ttft->bound_s - lost_s) / scale_s) -
+                       lull_latency_tail_above(&ttft->tail, ttft->bound_s / scale_s);
+    if (patience_s < ttft->bound_s)
+        effect.raised_ratio = fmin(
+            arrivals *
+                (scale_s * lull_latency_tail_excess(&ttft->tail, raised_s / slowness / scale_s) +
+                 reaction_s * lull_latency_tail_above(&ttft->tail, raised_s / slowness / scale_s)),
+            1.0);
+    return effect;
+}
+
+/* The share of requests whose time per token misses in addition. */
+static double choose_added_tokens(const struct lull_serving_controller *controller,
+                                  const struct lull_server_outlook *at,
+                                  const struct lull_server_outlook *highest)
+{
+    const struct lull_serving_latency *const tpot = &controller->tpot;
+
+    if (!isfinite(tpot->bound_s))
+        return 0.0;
+    return lull_latency_tail_above(&tpot->tail, tpot->bound_s / at->step_s) -
+           lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->step_s);
 }
 
 bool lull_serving_choose(const struct lull_serving_controller *controller, uint32_t lowest,
-                         uint32_t *index_out)
+                         struct lull_serving_choice *choice_out)
 {
+    const struct lull_objective *const objective = &controller->config.objective;
     const struct lull_server_outlook highest =
         lull_server_model_predict(&controller->model, &controller->clocks[0], &controller->demand);
+    const double most =
+        added_share * (1.0 - objective->share) * lull_allowance_fullness(&controller->allowance);
     double best_w = INFINITY;
 
     for (uint32_t i = 0; i <= lowest; i++) {
         const struct lull_server_outlook at = lull_server_model_predict(
             &controller->model, &controller->clocks[i], &controller->demand);
+        const double tokens = choose_added_tokens(controller, &at, &highest);
 
-        if (!choose_is_safe(controller, &at, &highest))
+        if (at.busy_ratio > busy_most || at.step_s > token_share * objective->tpot_s ||
+            tokens > most)
             break;
-        if (at.watts < best_w) {
-            best_w = at.watts;
-            *index_out = i;
+        for (int p = 0; p < PATIENCES; p++) {
+            const double patience_s = patience_shares[p] * objective->ttft_s;
+            const struct choose_effect effect =
+                choose_effect_of(controller, &at, &highest, patience_s);
+            const double watts = at.watts + effect.raised_ratio * (highest.watts - at.watts);
+
+            if (tokens + effect.added > most || watts >= best_w)
+                continue;
+            best_w = watts;
+            *choice_out = (struct lull_serving_choice){i, patience_s};
         }
     }
     return isfinite(best_w);

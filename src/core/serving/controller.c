@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "core/serving/controller_state.h"
 
 /* A reading older than so many periods is missing. Default: one lost page must not raise the
@@ -34,6 +35,8 @@ static const double search_wait_s = 10.0; /* instead of the requests, where they
 /* Time for which a danger keeps the clock highest. Default: a burst is served first; longer costs
  * energy. */
 static const double raised_s = 0.5;
+/* The same where one request is pending for long. */
+static const double shortly_s = 0.05;
 /* A lower clock must save this much of the power, or the present one stays. Default: a clock
  * change blocks the driver for some milliseconds. */
 static const double least_gain = 0.01;
@@ -61,6 +64,8 @@ static void controller_forget(struct lull_serving_controller *controller)
     controller->deepened_requests = controller->misses.requests;
     controller->forgotten_requests = controller->misses.requests;
     controller->raised_until_ns = 0;
+    controller->settled = 0;
+    controller->patience_s = 0.0;
     controller->limit = config->clock_count - 1;
     controller->retreat_s = first_retreat_s;
 }
@@ -181,8 +186,8 @@ static void controller_update_demand(struct lull_serving_controller *controller)
 static void controller_compare_energy(struct lull_serving_controller *controller)
 {
     const double seconds = controller->load.change.seconds;
-    double highest_w = controller->power_w + controller->clocks[0].waiting_w -
-                       controller->in_force.waiting_w;
+    double highest_w =
+        controller->power_w + controller->clocks[0].waiting_w - controller->in_force.waiting_w;
 
     if (!controller->model.has_power || !isfinite(controller->power_w) || seconds <= 0.0)
         return;
@@ -333,28 +338,42 @@ static void controller_retreat(struct lull_serving_controller *controller, int64
     lull_allowance_init(allowance, allowance->rate, allowance->most, 0.0);
 }
 
-/* The clock for a load without danger. */
-static uint32_t controller_settle(struct lull_serving_controller *controller, uint32_t chosen,
-                                  int64_t now_ns)
+/* Applies a choice for a load without danger. */
+static uint32_t controller_settle(struct lull_serving_controller *controller,
+                                  const struct lull_serving_choice *choice, int64_t now_ns)
 {
-    const uint32_t present = controller->requested;
-    struct lull_server_outlook at;
-    struct lull_server_outlook lower;
+    const uint32_t present = controller->settled;
 
-    if (chosen > present) {
-        at = lull_server_model_predict(&controller->model, &controller->clocks[present],
-                                       &controller->demand);
-        lower = lull_server_model_predict(&controller->model, &controller->clocks[chosen],
-                                          &controller->demand);
+    controller->patience_s = choice->patience_s;
+    if (choice->index > present) {
+        const struct lull_server_outlook at = lull_server_model_predict(
+            &controller->model, &controller->clocks[present], &controller->demand);
+        const struct lull_server_outlook lower = lull_server_model_predict(
+            &controller->model, &controller->clocks[choice->index], &controller->demand);
+
         if (lower.watts > (1.0 - least_gain) * at.watts)
-            chosen = present;
+            return present;
     }
-    if (controller->clocks[chosen].compute > controller->deepest) {
-        controller->deepest = controller->clocks[chosen].compute;
+    controller->settled = choice->index;
+    if (controller->clocks[choice->index].compute > controller->deepest) {
+        controller->deepest = controller->clocks[choice->index].compute;
         controller->deepened_ns = now_ns;
         controller->deepened_requests = controller->misses.requests;
     }
-    return chosen;
+    return choice->index;
+}
+
+/* Raises the clock while requests are in danger. */
+static bool controller_raise(struct lull_serving_controller *controller, int64_t now_ns)
+{
+    const struct lull_server_load *const load = &controller->load;
+
+    if (lull_serving_is_in_danger(controller))
+        controller->raised_until_ns = now_ns + (int64_t)(raised_s * 1e9);
+    else if (load->pending > 0.0 && load->oldest_s > controller->patience_s)
+        controller->raised_until_ns =
+            lull_later_ns(controller->raised_until_ns, now_ns + (int64_t)(shortly_s * 1e9));
+    return controller->raised_until_ns > now_ns;
 }
 
 static double controller_bound(const struct lull_serving_controller *controller)
@@ -364,21 +383,20 @@ static double controller_bound(const struct lull_serving_controller *controller)
 
 static uint32_t controller_choose_busy(struct lull_serving_controller *controller, int64_t now_ns)
 {
-    uint32_t chosen = 0;
+    struct lull_serving_choice choice;
+    uint32_t chosen;
 
     if (!controller_has_learned(controller))
         return controller_explain(controller, LULL_SERVING_LEARNING,
                                   "The server's speed is being learned.", 0);
     controller_retreat(controller, now_ns);
-    if (lull_serving_is_in_danger(controller, &controller->outlook))
-        controller->raised_until_ns = now_ns + (int64_t)(raised_s * 1e9);
-    if (controller->raised_until_ns > now_ns)
+    if (controller_raise(controller, now_ns))
         return controller_explain(controller, LULL_SERVING_RAISED,
                                   "Requests wait so long that their first token is in danger.", 0);
-    if (!lull_serving_choose(controller, controller_search(controller, now_ns), &chosen))
+    if (!lull_serving_choose(controller, controller_search(controller, now_ns), &choice))
         return controller_explain(controller, LULL_SERVING_RAISED,
                                   "The load leaves no room for a lower clock.", 0);
-    chosen = controller_settle(controller, chosen, now_ns);
+    chosen = controller_settle(controller, &choice, now_ns);
     if (controller_bound(controller) < (1.0 - controller->config.objective.share) / 2.0)
         return controller_explain(controller, LULL_SERVING_PROVEN,
                                   "Lower clocks have added fewer misses than permitted (95 %).",

@@ -21,6 +21,22 @@ struct lull_serving_latency {
     bool has_histogram;
 };
 
+/* The time that low clocks have cost so far, if a request was always served. */
+struct lull_serving_lost {
+    double now_s;
+    uint64_t count; /* readings in the ring */
+    struct {
+        int64_t time_ns;
+        double lost_s;
+    } kept[LULL_SERVER_LOAD_KEPT];
+};
+
+/* A choice for a load without danger. */
+struct lull_serving_choice {
+    uint32_t index;    /* of the clock */
+    double patience_s; /* a request that is pending for longer raises the clock to the highest */
+};
+
 /* Misses of the last readings, and since the start. */
 struct lull_serving_misses {
     double requests;
@@ -59,13 +75,15 @@ struct lull_serving_controller {
     /* latencies and misses */
     struct lull_serving_latency ttft;
     struct lull_serving_latency tpot;
+    struct lull_serving_lost lost;
     struct lull_serving_misses misses;
     struct lull_miss_bound bound;
     struct lull_allowance allowance; /* of blamed misses */
     double blamed_part;              /* of a miss, not spent yet */
 
     /* search */
-    double deepest; /* lowest clock tried, as the highest clock / it */
+    uint32_t settled; /* index of the clock of the last choice without danger */
+    double deepest;   /* lowest clock tried, as the highest clock / it */
     int64_t deepened_ns;
     double deepened_requests;  /* that had been judged by then */
     double forgotten_requests; /* judged before the server's last restart */
@@ -73,6 +91,7 @@ struct lull_serving_controller {
     int64_t limit_until_ns;
     double retreat_s;
     int64_t raised_until_ns;
+    double patience_s; /* of the present choice */
 
     /* results */
     enum lull_serving_mode mode;
@@ -91,22 +110,16 @@ void lull_serving_judge_init(struct lull_serving_controller *controller);
 void lull_serving_judge(struct lull_serving_controller *controller,
                         const struct lull_serving_reading *before);
 
-/* The share of requests that would miss at a clock with this outlook but not at the highest one. */
-double lull_serving_added(const struct lull_serving_controller *controller,
-                          const struct lull_server_outlook *at,
-                          const struct lull_server_outlook *highest);
-
 /* ---- choose.c ------------------------------------------------------------------------------ */
 
-/* Returns whether pending requests are in danger of missing their time to first token at a clock
- * with this outlook. */
-bool lull_serving_is_in_danger(const struct lull_serving_controller *controller,
-                               const struct lull_server_outlook *at);
+/* Returns whether pending requests are in danger of missing their time to first token at the
+ * present clock. */
+bool lull_serving_is_in_danger(const struct lull_serving_controller *controller);
 
-/* Returns the index of the cheapest clock that is predicted to keep the objective, not lower than
- * `lowest`. False: none is. */
+/* Finds the cheapest choice that is predicted to keep the objective, with a clock that is not lower
+ * than `lowest`. False: there is none. */
 bool lull_serving_choose(const struct lull_serving_controller *controller, uint32_t lowest,
-                         uint32_t *index_out);
+                         struct lull_serving_choice *choice_out);
 
 /* Returns the index of the clock for an idle server. */
 uint32_t lull_serving_choose_parking(const struct lull_serving_controller *controller);

@@ -99,20 +99,74 @@ static struct lull_serving_misses judge_count(struct lull_serving_latency *laten
     return misses;
 }
 
-/* Adds the latencies between two readings to the tail. */
+/* The time that low clocks cost within the last seconds. */
+static double judge_lost_s(const struct lull_serving_lost *lost, int64_t now_ns, double seconds)
+{
+    const int64_t since_ns = now_ns - (int64_t)(fmin(seconds, 1e6) * 1e9);
+    double lost_s = lost->now_s;
+
+    for (uint64_t i = lost->count; i > 0 && i + LULL_SERVER_LOAD_KEPT > lost->count; i--) {
+        const uint64_t at = (i - 1) % LULL_SERVER_LOAD_KEPT;
+
+        lost_s = lost->kept[at].lost_s;
+        if (lost->kept[at].time_ns <= since_ns)
+            break;
+    }
+    return lost->now_s - lost_s;
+}
+
+/* The least and the most that latencies of one bucket can be. Few of them are known better from the
+ * sum of all: the slowest one is what the others leave of it. */
+struct judge_range {
+    double low_s;
+    double high_s;
+};
+
+static struct judge_range judge_narrow(const struct lull_serving_histogram *before,
+                                       const struct lull_serving_histogram *now, int bucket)
+{
+    const double count = judge_growth(before, now, bucket) - judge_growth(before, now, bucket - 1);
+    const double all = judge_growth(before, now, (int)now->count - 1);
+    const double sum_s = now->sum_s - before->sum_s;
+    struct judge_range range = {bucket > 0 ? now->bound_s[bucket - 1] : 0.0, now->bound_s[bucket]};
+    double least_s = 0.0; /* of the faster ones */
+    double most_s = 0.0;
+
+    if (!(sum_s > 0.0) || judge_growth(before, now, bucket) < all)
+        return range;
+    for (int i = 0; i < bucket; i++) {
+        const double others = judge_growth(before, now, i) - judge_growth(before, now, i - 1);
+
+        least_s += i > 0 ? others * now->bound_s[i - 1] : 0.0;
+        most_s += others * now->bound_s[i];
+    }
+    range.low_s = fmin(fmax(range.low_s, (sum_s - most_s) / count), range.high_s);
+    range.high_s = fmax(fmin(range.high_s, (sum_s - least_s) / count), range.low_s);
+    return range;
+}
+
+/* Adds the latencies between two readings to the tail, less what low clocks have added. */
 static void judge_learn(struct lull_serving_latency *latency,
                         const struct lull_serving_histogram *before,
-                        const struct lull_serving_histogram *now)
+                        const struct lull_serving_histogram *now,
+                        const struct lull_serving_lost *lost, int64_t now_ns)
 {
     if (!judge_is_comparable(before, now) || latency->predicted_s <= 0.0)
         return;
     for (int i = 0; i < (int)now->count; i++) {
         const double count = judge_growth(before, now, i) - judge_growth(before, now, i - 1);
+        struct judge_range range;
 
-        if (count > 0.0)
-            lull_latency_tail_add(&latency->tail,
-                                  i > 0 ? now->bound_s[i - 1] / latency->predicted_s : 0.0,
-                                  now->bound_s[i] / latency->predicted_s, count);
+        if (count <= 0.0)
+            continue;
+        range = judge_narrow(before, now, i);
+        if (lost != NULL) {
+            range.low_s = fmax(range.low_s - judge_lost_s(lost, now_ns, range.low_s), 0.0);
+            range.high_s -= isfinite(range.high_s) ? judge_lost_s(lost, now_ns, range.high_s) : 0.0;
+            range.high_s = fmax(range.high_s, range.low_s);
+        }
+        lull_latency_tail_add(&latency->tail, range.low_s / latency->predicted_s,
+                              range.high_s / latency->predicted_s, count);
     }
 }
 
@@ -143,6 +197,20 @@ static void judge_slack(struct lull_serving_controller *controller, double pendi
         controller->tpot.slack_s = controller->tpot.bound_s * (ratio - 1.0);
 }
 
+/* The time that the present clock costs a request that is served. */
+static void judge_lose(struct lull_serving_controller *controller,
+                       const struct lull_server_outlook *highest)
+{
+    struct lull_serving_lost *const lost = &controller->lost;
+    const uint64_t at = lost->count++ % LULL_SERVER_LOAD_KEPT;
+    const double slowness =
+        fmax(controller->outlook.first_token_s / fmax(highest->first_token_s, 1e-9), 1.0);
+
+    lost->now_s += controller->load.change.seconds * (1.0 - 1.0 / slowness);
+    lost->kept[at].time_ns = controller->load.last.time_ns;
+    lost->kept[at].lost_s = lost->now_s;
+}
+
 static void judge_spend(struct lull_serving_controller *controller, double requests,
                         double probable)
 {
@@ -159,12 +227,12 @@ void lull_serving_judge(struct lull_serving_controller *controller,
 {
     const struct lull_serving_reading *const now = &controller->load.last;
     const double seconds = controller->load.change.seconds;
-    const bool is_raised = controller->raised_until_ns > now->time_ns;
     struct lull_serving_misses first;
     struct lull_serving_misses token;
     double requests;
     double probable_first;
     double probable_token;
+    struct lull_server_outlook highest;
 
     judge_slack(controller,
                 before->waiting + before->running > 0.0 ? controller->load.pending : 0.0);
@@ -176,30 +244,15 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     controller->misses.blamed += first.blamed + token.blamed;
     lull_miss_bound_add(&controller->bound, requests, first.blamed + token.blamed);
     judge_spend(controller, requests, probable_first + probable_token);
-    if (controller->model.windows < 1.0 || controller->load.requests <= 0.0)
+    if (controller->model.windows < 1.0)
         return;
-    judge_average(&controller->ttft, controller->outlook.first_token_s, seconds,
-                  first_token_span_s);
-    judge_average(&controller->tpot, controller->outlook.step_s, seconds,
-                  fmax(controller->load.life_s / 2.0, first_token_span_s));
-    if (!is_raised)
-        judge_learn(&controller->ttft, &before->ttft, &now->ttft);
-    judge_learn(&controller->tpot, &before->tpot, &now->tpot);
-}
-
-static double judge_added(const struct lull_serving_latency *latency, double at_s, double highest_s)
-{
-    if (!isfinite(latency->bound_s))
-        return 0.0;
-    return fmax(lull_latency_tail_above(&latency->tail, latency->bound_s / at_s) -
-                    lull_latency_tail_above(&latency->tail, latency->bound_s / highest_s),
-                0.0);
-}
-
-double lull_serving_added(const struct lull_serving_controller *controller,
-                          const struct lull_server_outlook *at,
-                          const struct lull_server_outlook *highest)
-{
-    return judge_added(&controller->ttft, at->first_token_s, highest->first_token_s) +
-           judge_added(&controller->tpot, at->step_s, highest->step_s);
+    highest =
+        lull_server_model_predict(&controller->model, &controller->clocks[0], &controller->demand);
+    judge_lose(controller, &highest);
+    controller->ttft.predicted_s = highest.first_token_s;
+    if (controller->load.requests > 0.0)
+        judge_average(&controller->tpot, controller->outlook.step_s, seconds,
+                      fmax(controller->load.life_s / 2.0, first_token_span_s));
+    judge_learn(&controller->ttft, &before->ttft, &now->ttft, &controller->lost, now->time_ns);
+    judge_learn(&controller->tpot, &before->tpot, &now->tpot, NULL, now->time_ns);
 }

@@ -19,18 +19,42 @@ static const double tail_power = 4.0;
  * several thousand; load that changes over hours needs fewer. */
 static const double memory = 4000.0;
 
+/* The lower bound of a bin. */
+static double latency_tail_edge(double bin)
+{
+    return exp2(first_octave + bin / octave_bins);
+}
+
+static void latency_tail_sum(struct lull_latency_tail *tail)
+{
+    double all = 0.0;
+
+    for (uint32_t i = 0; i < LULL_LATENCY_BINS; i++)
+        all += tail->weight[i];
+    tail->above[LULL_LATENCY_BINS] = 0.0;
+    tail->excess[LULL_LATENCY_BINS] = 0.0;
+    for (uint32_t i = LULL_LATENCY_BINS; i-- > 0;) {
+        const double width = latency_tail_edge(i + 1.0) - latency_tail_edge(i);
+        const double share = tail->weight[i] / all;
+
+        tail->above[i] = tail->above[i + 1] + share;
+        tail->excess[i] = tail->excess[i + 1] + tail->above[i + 1] * width + share * width / 2.0;
+    }
+}
+
 void lull_latency_tail_init(struct lull_latency_tail *tail)
 {
     double above = 1.0;
 
     *tail = (struct lull_latency_tail){0};
     for (uint32_t i = 0; i < LULL_LATENCY_BINS; i++) {
-        const double upper = exp2(first_octave + (i + 1) / octave_bins);
+        const double upper = latency_tail_edge(i + 1.0);
         const double beyond = upper > 1.0 ? pow(upper, -tail_power) : 1.0 - upper / 2.0;
 
-        tail->share[i] = assumed_count * fmax(above - beyond, 1e-9);
+        tail->weight[i] = assumed_count * fmax(above - beyond, 1e-9);
         above = fmin(above, beyond);
     }
+    latency_tail_sum(tail);
 }
 
 /* The place of a ratio on the bins; the whole part is the bin. */
@@ -54,48 +78,48 @@ void lull_latency_tail_add(struct lull_latency_tail *tail, double low, double hi
     double inside = 0.0;
     double all = 0.0;
 
-    assert(count > 0.0 && low < high);
+    assert(count > 0.0 && low <= high);
     from = fmin(from, LULL_LATENCY_BINS - 1.0);
     to = fmax(to, from + 1e-3);
     for (uint32_t i = 0; i < LULL_LATENCY_BINS; i++) {
-        inside += tail->share[i] * latency_tail_overlap(i, from, to);
-        all += tail->share[i];
+        inside += tail->weight[i] * latency_tail_overlap(i, from, to);
+        all += tail->weight[i];
     }
     for (uint32_t i = 0; i < LULL_LATENCY_BINS; i++) {
-        tail->share[i] += count * tail->share[i] * latency_tail_overlap(i, from, to) / inside;
+        tail->weight[i] += count * tail->weight[i] * latency_tail_overlap(i, from, to) / inside;
         if (all + count > memory)
-            tail->share[i] *= memory / (all + count);
-        tail->share[i] = fmax(tail->share[i], 1e-9);
+            tail->weight[i] *= memory / (all + count);
+        tail->weight[i] = fmax(tail->weight[i], 1e-9);
     }
     tail->count += count;
+    latency_tail_sum(tail);
+}
+
+/* A value between those at the lower bounds of bins. */
+static double latency_tail_between(const double *values, double ratio)
+{
+    const double place = latency_tail_place(ratio);
+    const uint32_t bin = place < LULL_LATENCY_BINS ? (uint32_t)place : LULL_LATENCY_BINS - 1;
+
+    return values[bin] + (values[bin + 1] - values[bin]) * (place - bin);
 }
 
 double lull_latency_tail_above(const struct lull_latency_tail *tail, double ratio)
 {
-    const double from = latency_tail_place(ratio);
-    double above = 0.0;
-    double all = 0.0;
+    return latency_tail_between(tail->above, ratio);
+}
 
-    for (uint32_t i = 0; i < LULL_LATENCY_BINS; i++) {
-        above += tail->share[i] * latency_tail_overlap(i, from, LULL_LATENCY_BINS);
-        all += tail->share[i];
-    }
-    return above / all;
+double lull_latency_tail_excess(const struct lull_latency_tail *tail, double ratio)
+{
+    return latency_tail_between(tail->excess, ratio);
 }
 
 double lull_latency_tail_quantile(const struct lull_latency_tail *tail, double share)
 {
-    double all = 0.0;
-    double above = 0.0;
+    uint32_t bin = LULL_LATENCY_BINS - 1;
 
-    for (uint32_t i = 0; i < LULL_LATENCY_BINS; i++)
-        all += tail->share[i];
-    for (uint32_t i = LULL_LATENCY_BINS; i-- > 0;) {
-        if (above + tail->share[i] >= share * all)
-            return exp2(first_octave +
-                        (i + (above + tail->share[i] - share * all) / tail->share[i]) /
-                            octave_bins);
-        above += tail->share[i];
-    }
-    return exp2(first_octave);
+    while (bin > 0 && tail->above[bin] < share)
+        bin--;
+    return latency_tail_edge(bin + (tail->above[bin] - share) /
+                                       (tail->above[bin] - tail->above[bin + 1]));
 }

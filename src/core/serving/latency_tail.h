@@ -18,18 +18,23 @@
 enum { LULL_LATENCY_BINS = 96 };
 
 struct lull_latency_tail {
-    double count;                    /* latencies that were seen, without forgetting */
-    double share[LULL_LATENCY_BINS]; /* weight in each bin */
+    double count;                         /* latencies that were seen, without forgetting */
+    double weight[LULL_LATENCY_BINS];     /* latencies in each bin */
+    double above[LULL_LATENCY_BINS + 1];  /* share above the lower bound of each bin */
+    double excess[LULL_LATENCY_BINS + 1]; /* mean of what exceeds it */
 };
 
 void lull_latency_tail_init(struct lull_latency_tail *tail);
 
-/* Adds `count` > 0 latencies between two ratios to the prediction, 0 <= low < high; high may be
+/* Adds `count` > 0 latencies between two ratios to the prediction, 0 <= low <= high; high may be
  * INFINITY. */
 void lull_latency_tail_add(struct lull_latency_tail *tail, double low, double high, double count);
 
 /* Returns the share of latencies that exceed `ratio` > 0 times the prediction. */
 double lull_latency_tail_above(const struct lull_latency_tail *tail, double ratio);
+
+/* Returns the mean of what exceeds `ratio` > 0 times the prediction, 0 for latencies below it. */
+double lull_latency_tail_excess(const struct lull_latency_tail *tail, double ratio);
 
 /* Returns the ratio that a share of the latencies exceeds, 0 < share < 1. */
 double lull_latency_tail_quantile(const struct lull_latency_tail *tail, double share);

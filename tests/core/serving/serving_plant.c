@@ -331,8 +331,8 @@ struct plant_result plant_run(const struct plant_config *config, struct plant_re
     for (size_t i = 0; i < count; i++)
         requests[i].ttft_s = requests[i].tpot_s = NAN;
     reset_counters(&plant.counters);
-    plant.clock = lull_device_clock_at(
-        config->curve, controller != NULL ? config->curve->sm_max_mhz : fixed_mhz);
+    plant.clock = lull_device_clock_at(config->curve,
+                                       controller != NULL ? config->curve->sm_max_mhz : fixed_mhz);
     plant.pending_mhz = plant.clock.mhz;
     advance(&plant, seconds);
     plant.result.joules = plant.joules;
