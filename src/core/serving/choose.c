@@ -21,6 +21,12 @@ static const double patience_shares[] = {0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 1.0};
 
 enum { PATIENCES = sizeof(patience_shares) / sizeof(patience_shares[0]) };
 
+/* The same for requests that find the server parked. Default: they are fewer. */
+static const double waking_share = 0.2;
+/* Tokens of a short answer. Default: a twentieth of the answers of programming assistants have
+ * fewer. */
+static const double short_answer = 5.0;
+
 bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
 {
     const struct lull_server_load *const load = &controller->load;
@@ -83,11 +89,13 @@ static double choose_added_tokens(const struct lull_serving_controller *controll
                                   const struct lull_server_outlook *highest)
 {
     const struct lull_serving_latency *const tpot = &controller->tpot;
+    const double slowness =
+        fmax(at->first_token_s / highest->first_token_s, at->decode_s / highest->decode_s);
 
-    if (!isfinite(tpot->bound_s))
+    if (!isfinite(tpot->bound_s) || slowness <= 1.0)
         return 0.0;
-    return lull_latency_tail_above(&tpot->tail, tpot->bound_s / at->step_s) -
-           lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->step_s);
+    return lull_latency_tail_above(&tpot->tail, tpot->bound_s / slowness / highest->decode_s) -
+           lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->decode_s);
 }
 
 bool lull_serving_choose(const struct lull_serving_controller *controller, uint32_t lowest,
@@ -140,24 +148,45 @@ static double choose_wake_s(const struct lull_serving_controller *controller,
     return fmin(blind_s * (1.0 - 1.0 / clock->compute), slow_s - fast_s);
 }
 
-uint32_t lull_serving_choose_parking(const struct lull_serving_controller *controller)
+/* The share of requests that miss because they lose this time while the clock is raised. A short
+ * answer has a few tokens to make up for it. */
+static double choose_added_waking(const struct lull_serving_controller *controller, double lost_s,
+                                  const struct lull_server_outlook *highest)
 {
     const struct lull_serving_latency *const ttft = &controller->ttft;
-    const double missed = 1.0 - controller->config.objective.share;
-    double most_s = controller->config.wake_s;
+    const struct lull_serving_latency *const tpot = &controller->tpot;
+    const double token_s = lost_s / short_answer;
+    double added = 0.0;
+
+    if (lost_s <= 0.0)
+        return 0.0;
+    if (lost_s >= ttft->bound_s || token_s >= tpot->bound_s)
+        return 1.0;
+    if (isfinite(ttft->bound_s))
+        added += lull_latency_tail_above(&ttft->tail,
+                                         (ttft->bound_s - lost_s) / highest->first_token_s) -
+                 lull_latency_tail_above(&ttft->tail, ttft->bound_s / highest->first_token_s);
+    if (isfinite(tpot->bound_s))
+        added +=
+            lull_latency_tail_above(&tpot->tail, (tpot->bound_s - token_s) / highest->decode_s) -
+            lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->decode_s);
+    return added;
+}
+
+uint32_t lull_serving_choose_parking(const struct lull_serving_controller *controller)
+{
+    const struct lull_server_outlook highest =
+        lull_server_model_predict(&controller->model, &controller->clocks[0], &controller->demand);
+    const bool is_known = controller->model.windows >= 1.0;
     uint32_t best = 0;
 
-    if (isfinite(ttft->bound_s) && ttft->tail.count > 0.0) {
-        const struct lull_server_outlook highest = lull_server_model_predict(
-            &controller->model, &controller->clocks[0], &controller->demand);
+    for (uint32_t i = 1; i < controller->config.clock_count; i++) {
+        const double lost_s = choose_wake_s(controller, &controller->clocks[i]);
 
-        most_s = fmin(most_s, fmax(danger_share * ttft->bound_s -
-                                       lull_latency_tail_quantile(&ttft->tail, missed) *
-                                           highest.first_token_s,
-                                   0.0));
-    }
-    for (uint32_t i = 1; i < controller->config.clock_count; i++)
-        if (choose_wake_s(controller, &controller->clocks[i]) <= most_s)
+        if (lost_s <= controller->config.wake_s &&
+            (!is_known || choose_added_waking(controller, lost_s, &highest) <=
+                              waking_share * (1.0 - controller->config.objective.share)))
             best = i;
+    }
     return best;
 }

@@ -368,7 +368,7 @@ static bool controller_raise(struct lull_serving_controller *controller, int64_t
 {
     const struct lull_server_load *const load = &controller->load;
 
-    if (lull_serving_is_in_danger(controller))
+    if (lull_serving_is_in_danger(controller) || controller->mode == LULL_SERVING_IDLE)
         controller->raised_until_ns = now_ns + (int64_t)(raised_s * 1e9);
     else if (load->pending > 0.0 && load->oldest_s > controller->patience_s)
         controller->raised_until_ns =

@@ -15,8 +15,8 @@
 /* One of the two latencies of an objective. */
 struct lull_serving_latency {
     double bound_s;
-    struct lull_latency_tail tail; /* relative to the prediction at the clock that was in force */
-    double predicted_s;            /* that prediction, averaged over the life of a request */
+    struct lull_latency_tail tail; /* at the highest clock, relative to... */
+    double predicted_s;            /* ...the prediction for an empty queue there */
     double slack_s; /* what lower clocks may have added to a latency at the bound that ends now */
     bool has_histogram;
 };

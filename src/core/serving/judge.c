@@ -145,11 +145,23 @@ static struct judge_range judge_narrow(const struct lull_serving_histogram *befo
     return range;
 }
 
+/* What a latency would have been at the highest clock. life_s: 0: it has just passed; else it is
+ * the mean of parts of such a life. */
+static double judge_at_highest(const struct lull_serving_lost *lost, int64_t now_ns,
+                               double latency_s, double life_s)
+{
+    if (!isfinite(latency_s))
+        return latency_s;
+    if (life_s > 0.0)
+        return latency_s * fmax(1.0 - judge_lost_s(lost, now_ns, life_s) / life_s, 0.0);
+    return fmax(latency_s - judge_lost_s(lost, now_ns, latency_s), 0.0);
+}
+
 /* Adds the latencies between two readings to the tail, less what low clocks have added. */
 static void judge_learn(struct lull_serving_latency *latency,
                         const struct lull_serving_histogram *before,
                         const struct lull_serving_histogram *now,
-                        const struct lull_serving_lost *lost, int64_t now_ns)
+                        const struct lull_serving_lost *lost, int64_t now_ns, double life_s)
 {
     if (!judge_is_comparable(before, now) || latency->predicted_s <= 0.0)
         return;
@@ -160,22 +172,12 @@ static void judge_learn(struct lull_serving_latency *latency,
         if (count <= 0.0)
             continue;
         range = judge_narrow(before, now, i);
-        if (lost != NULL) {
-            range.low_s = fmax(range.low_s - judge_lost_s(lost, now_ns, range.low_s), 0.0);
-            range.high_s -= isfinite(range.high_s) ? judge_lost_s(lost, now_ns, range.high_s) : 0.0;
-            range.high_s = fmax(range.high_s, range.low_s);
-        }
+        range.low_s = judge_at_highest(lost, now_ns, range.low_s, life_s);
+        range.high_s = judge_at_highest(lost, now_ns, range.high_s, life_s);
+        range.high_s = fmax(range.high_s, range.low_s);
         lull_latency_tail_add(&latency->tail, range.low_s / latency->predicted_s,
                               range.high_s / latency->predicted_s, count);
     }
-}
-
-static void judge_average(struct lull_serving_latency *latency, double predicted_s, double seconds,
-                          double span_s)
-{
-    if (latency->predicted_s <= 0.0)
-        latency->predicted_s = predicted_s;
-    latency->predicted_s += -expm1(-seconds / span_s) * (predicted_s - latency->predicted_s);
 }
 
 /* How much longer lower clocks may have made latencies that end now. A first token: no more than
@@ -226,7 +228,6 @@ void lull_serving_judge(struct lull_serving_controller *controller,
                         const struct lull_serving_reading *before)
 {
     const struct lull_serving_reading *const now = &controller->load.last;
-    const double seconds = controller->load.change.seconds;
     struct lull_serving_misses first;
     struct lull_serving_misses token;
     double requests;
@@ -250,9 +251,8 @@ void lull_serving_judge(struct lull_serving_controller *controller,
         lull_server_model_predict(&controller->model, &controller->clocks[0], &controller->demand);
     judge_lose(controller, &highest);
     controller->ttft.predicted_s = highest.first_token_s;
-    if (controller->load.requests > 0.0)
-        judge_average(&controller->tpot, controller->outlook.step_s, seconds,
-                      fmax(controller->load.life_s / 2.0, first_token_span_s));
-    judge_learn(&controller->ttft, &before->ttft, &now->ttft, &controller->lost, now->time_ns);
-    judge_learn(&controller->tpot, &before->tpot, &now->tpot, NULL, now->time_ns);
+    controller->tpot.predicted_s = highest.decode_s;
+    judge_learn(&controller->ttft, &before->ttft, &now->ttft, &controller->lost, now->time_ns, 0.0);
+    judge_learn(&controller->tpot, &before->tpot, &now->tpot, &controller->lost, now->time_ns,
+                fmax(controller->load.life_s, first_token_span_s));
 }

@@ -183,6 +183,7 @@ struct lull_server_outlook lull_server_model_predict(const struct lull_server_mo
     const double prefilling = fmin(prefill, busy);
 
     return (struct lull_server_outlook){
+        .decode_s = decode_s,
         .step_s = decode_s / room,
         .first_token_s = decode_s + demand->prompt_tokens * times.prompt_s,
         .prefill_s = times.prompt_s,

@@ -69,6 +69,7 @@ struct lull_server_demand {
 
 /* What a clock means for a load. */
 struct lull_server_outlook {
+    double decode_s;      /* a step without prefill */
     double step_s;        /* mean time of an output token, prefill included */
     double first_token_s; /* of a typical request that does not wait */
     double prefill_s;     /* per token of prompts, decoding included */
