@@ -21,11 +21,24 @@ static const double patience_shares[] = {0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 1.0};
 
 enum { PATIENCES = sizeof(patience_shares) / sizeof(patience_shares[0]) };
 
+/* Requests in one reading that exceed the expected number by so many deviations of a Poisson
+ * process, and by so many requests, are a burst. Default: fewer raise the clock often without need,
+ * more find bursts later. */
+static const double burst_deviations = 3.0;
+static const double burst_requests = 2.5;
 /* The same for requests that find the server parked. Default: they are fewer. */
 static const double waking_share = 0.2;
 /* Tokens of a short answer. Default: a twentieth of the answers of programming assistants have
  * fewer. */
 static const double short_answer = 5.0;
+
+/* Returns whether more requests have arrived since the last reading than the rate explains. */
+static bool choose_is_burst(const struct lull_server_load *load)
+{
+    const double expected = load->arrival_rate * load->change.seconds;
+
+    return load->change.arrived > expected + burst_deviations * sqrt(expected) + burst_requests;
+}
 
 bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
 {
@@ -34,6 +47,8 @@ bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
     const double request_s = load->prompt_tokens * at->prefill_s;
     const double latency_s = (double)controller->config.latency_ns * 1e-9;
 
+    if (choose_is_burst(load))
+        return true;
     return load->pending > 0.0 &&
            (load->pending + sqrt(load->pending)) * request_s + 2.0 * at->step_s + latency_s >
                danger_share * controller->ttft.bound_s;
@@ -64,8 +79,7 @@ static struct choose_effect choose_effect_of(const struct lull_serving_controlle
     const double raised_s = fmin(patience_s + reaction_s, ttft->bound_s);
     const double lost_s = raised_s * (1.0 - 1.0 / slowness);
     const double scale_s = highest->first_token_s;
-    const double arrivals =
-        controller->demand.prompt_rate / fmax(controller->demand.prompt_tokens, 1.0);
+    const double arrivals = controller->load.arrival_rate;
     struct choose_effect effect = {0.0, 0.0};
 
     if (!isfinite(ttft->bound_s) || slowness <= 1.0)

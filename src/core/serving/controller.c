@@ -181,26 +181,19 @@ static void controller_update_demand(struct lull_serving_controller *controller)
         lull_server_model_predict(&controller->model, &controller->in_force, &controller->demand);
 }
 
-/* Compares the energy that was drawn with that at the highest clock, by the ratio that the model
- * predicts. */
+/* Compares the energy that was drawn with what the model predicts for the highest clock. */
 static void controller_compare_energy(struct lull_serving_controller *controller)
 {
     const double seconds = controller->load.change.seconds;
-    double highest_w =
-        controller->power_w + controller->clocks[0].waiting_w - controller->in_force.waiting_w;
 
-    if (!controller->model.has_power || !isfinite(controller->power_w) || seconds <= 0.0)
-        return;
-    if (controller->load.requests > 0.0)
-        highest_w = controller->power_w *
-                    lull_server_model_predict(&controller->model, &controller->clocks[0],
-                                              &controller->demand)
-                        .watts /
-                    controller->outlook.watts;
-    if (!isfinite(highest_w))
+    if (!controller->model.has_power || controller->model.windows < 1.0 ||
+        !isfinite(controller->power_w) || seconds <= 0.0)
         return;
     controller->spent_j += controller->power_w * seconds;
-    controller->highest_j += highest_w * seconds;
+    controller->highest_j +=
+        seconds *
+        lull_server_model_predict(&controller->model, &controller->clocks[0], &controller->demand)
+            .watts;
 }
 
 /* Counters that do not grow while requests run are old values. */

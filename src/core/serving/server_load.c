@@ -44,6 +44,8 @@ static struct lull_server_change load_compare(const struct lull_serving_reading 
             load_growth(load_histogram_count(&before->ttft), load_histogram_count(&now->ttft)),
     };
 
+    change.arrived = fmax(
+        change.finished + now->running + now->waiting - before->running - before->waiting, 0.0);
     /* Each sequence of the batch gets one token in each step. */
     if (!isfinite(before->steps) || !isfinite(now->steps))
         change.steps = change.output_tokens / fmax((before->running + now->running) / 2.0, 1.0);
@@ -111,6 +113,7 @@ static void load_average(struct lull_server_load *load)
 
     if (change->seconds <= 0.0)
         return;
+    load->arrival_rate += rate_share * (change->arrived / change->seconds - load->arrival_rate);
     load->prompt_rate += rate_share * (change->prompt_tokens / change->seconds - load->prompt_rate);
     load->output_rate += rate_share * (change->output_tokens / change->seconds - load->output_rate);
     load->running += -expm1(-change->seconds / batch_s) * (load->last.running - load->running);

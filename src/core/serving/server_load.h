@@ -24,6 +24,7 @@ struct lull_server_change {
     double steps;
     double prompt_tokens;
     double output_tokens;
+    double arrived; /* requests; not below 0 */
     double finished;
     double first_tokens; /* requests that got theirs */
 };
@@ -35,6 +36,7 @@ struct lull_server_load {
     double requests;                  /* in queue and batch */
     double pending;
     double oldest_s;      /* age of the oldest pending request; 0: none */
+    double arrival_rate;  /* requests per second, over some seconds */
     double prompt_rate;   /* tokens per second, over some seconds */
     double output_rate;   /* tokens per second, over some seconds */
     double running;       /* over a second */

@@ -19,7 +19,10 @@ enum {
  * Default: a wrong compute-bound explanation is given up when it errs by about a tenth at half of
  * the windows. A higher price is more cautious and learns later. */
 static const double time_price[] = {0.004, 0.002, 0.0, 0.002, 0.0, 0.002, 0.0};
-static const double power_price[] = {0.0, 0.0, 0.0};
+/* The same of an unknown product's power that does not follow the clock. Default: at one clock
+ * power seems to follow it, so that a lower one is tried. Of a known product the kernels of its
+ * curves decide instead. */
+static const double base_price = 0.02;
 /* Windows of one range of clocks that count. Default: at two windows a second, two minutes. Fewer
  * follow the load's mix of contexts faster, and scatter more. */
 static const double time_memory = 240.0;
@@ -29,6 +32,9 @@ static const double outlier_ratio = 0.3;
 /* Windows that the assumed power is worth. Default: it only decides until the first readings of
  * energy at two clocks. */
 static const double assumed_windows = 2.0;
+/* Of the first measured power of an unknown product, this share does not follow the clock. Default:
+ * most accelerators have less, so lower clocks are tried. */
+static const double unknown_base = 0.5;
 /* The least share of time that is left for steps. */
 static const double least_room = 0.1;
 
@@ -72,56 +78,83 @@ static struct server_times server_times_at(const struct lull_server_model *model
     };
 }
 
-/* How busy cores are at a clock, relative to the highest one: they wait for memory (r in
- * core/energy/device_curve.h). */
-static double server_model_reached(double memory_s, double compute_s,
-                                   const struct lull_server_clock *clock)
+/* The dynamic power at a clock, relative to its coefficient, of work with these times at the
+ * highest clock: cores wait for the host and for memory. */
+static double server_model_dynamic(const struct lull_server_clock *clock, double host_s,
+                                   double memory_s, double compute_s)
 {
-    const double taken_s = memory_s * clock->memory + compute_s * clock->compute;
+    const double working_s = memory_s + compute_s * clock->compute;
+    const double taken_s = host_s + memory_s * clock->memory + compute_s * clock->compute;
 
-    return taken_s > 0.0 ? fmin((memory_s + compute_s * clock->compute) / taken_s, 1.0) : 1.0;
+    return taken_s > 0.0 ? clock->dynamic * fmin(working_s / taken_s, 1.0) : clock->dynamic;
 }
 
-/* The dynamic power of decoding, or of prefill, at a clock, relative to its coefficient. */
-static double server_model_dynamic(const struct lull_server_model *model,
-                                   const struct lull_server_clock *clock, bool is_prefill,
-                                   double running)
+static double server_model_decoding(const struct lull_server_model *model,
+                                    const struct lull_server_clock *clock, double running)
 {
     const double *const value = model->time.value;
 
-    if (is_prefill)
-        return clock->dynamic *
-               server_model_reached(value[PROMPT_MEMORY], value[PROMPT_COMPUTE], clock);
-    return clock->dynamic *
-           server_model_reached(value[STEPS_MEMORY] + value[OUTPUT_MEMORY] * running,
-                                value[STEPS_COMPUTE] + value[OUTPUT_COMPUTE] * running, clock);
+    return server_model_dynamic(clock, value[HOST],
+                                value[STEPS_MEMORY] + value[OUTPUT_MEMORY] * running,
+                                value[STEPS_COMPUTE] + value[OUTPUT_COMPUTE] * running);
+}
+
+static double server_model_prefilling(const struct lull_server_model *model,
+                                      const struct lull_server_clock *clock)
+{
+    const double *const value = model->time.value;
+
+    return server_model_dynamic(clock, 0.0, value[PROMPT_MEMORY], value[PROMPT_COMPUTE]);
+}
+
+/* The power of one GPU; it settles below its limit. */
+static double server_model_watts(const struct lull_server_model *model,
+                                 const struct lull_server_clock *clock, double busy, double prefill,
+                                 double running)
+{
+    const double *const value = model->power.value;
+    const double decode_w = value[1] * server_model_decoding(model, clock, running);
+    const double prefill_w =
+        fmin(value[2] * server_model_prefilling(model, clock), model->limit_w - value[0]);
+
+    return busy * value[0] + (1.0 - busy) * clock->waiting_w + (busy - prefill) * decode_w +
+           prefill * prefill_w;
+}
+
+/* Begins with an assumed base and slope of power, from the highest clock's dynamic power to the
+ * lowest one's. */
+static void server_model_assume(struct lull_server_model *model, double base_w, double slope_w,
+                                double highest, double lowest)
+{
+    const double rows[][3] = {{1.0, highest, 0.0}, {1.0, 0.0, highest}, {1.0, lowest, 0.0}};
+    const double price[] = {model->is_known ? 0.0 : base_price, 0.0, 0.0};
+
+    lull_clock_fit_init(&model->power, 3, price, time_memory);
+    for (int i = 0; i < 3; i++)
+        lull_clock_fit_add(&model->power, 1.0, rows[i],
+                           base_w + slope_w * (rows[i][1] + rows[i][2]), assumed_windows / 3.0);
+    for (int i = 0; i < 8; i++)
+        lull_clock_fit_solve(&model->power);
 }
 
 void lull_server_model_init(struct lull_server_model *model, const struct lull_device_curve *curve,
                             double highest_mhz, double lowest_mhz)
 {
-    const double nothing[] = {0.0, 0.0, 0.0};
+    const struct lull_device_kernel *kernel;
 
-    *model = (struct lull_server_model){.has_power = curve != NULL};
+    *model = (struct lull_server_model){.is_known = curve != NULL};
     lull_clock_fit_init(&model->time, 7, time_price, time_memory);
-    lull_clock_fit_init(&model->power, 3, power_price, time_memory);
     if (curve == NULL) {
-        lull_clock_fit_add(&model->power, 1.0, nothing, 0.0, 1.0);
+        server_model_assume(model, 1.0, 1.0, 1.0, lowest_mhz / highest_mhz);
+        model->limit_w = INFINITY;
         return;
     }
-
-    const struct lull_device_kernel *const kernel = lull_device_curve_default(curve);
-    const double highest = lull_device_clock_at(curve, highest_mhz).dynamic_ratio;
-    const double lowest = lull_device_clock_at(curve, lowest_mhz).dynamic_ratio;
-    const double rows[][3] = {{1.0, highest, 0.0}, {1.0, 0.0, highest}, {1.0, lowest, 0.0}};
-
-    model->idle_w = lull_device_clock_at(curve, lowest_mhz).waiting_w;
-    for (int i = 0; i < 3; i++)
-        lull_clock_fit_add(&model->power, 1.0, rows[i],
-                           kernel->base_w + kernel->slope_w * (rows[i][1] + rows[i][2]),
-                           assumed_windows / 3.0);
-    for (int i = 0; i < 8; i++)
-        lull_clock_fit_solve(&model->power);
+    kernel = lull_device_curve_default(curve);
+    model->has_power = true;
+    model->limit_w = curve->limit_default_w * curve->limit_settle_ratio;
+    server_model_assume(model, kernel->base_w, kernel->slope_w,
+                        lull_device_clock_at(curve, highest_mhz).dynamic_ratio,
+                        lull_device_clock_at(curve, lowest_mhz).dynamic_ratio);
 }
 
 static void server_model_add_power(struct lull_server_model *model,
@@ -129,16 +162,20 @@ static void server_model_add_power(struct lull_server_model *model,
                                    const struct lull_server_window *window)
 {
     const struct server_times times = server_times_at(model, clock);
+    const double watts = window->joules / window->seconds;
     const double running = window->output_tokens / fmax(window->steps, 1.0);
     const double prefill = fmin(window->prompt_tokens * times.prompt_s / window->seconds, 1.0);
     const double features[] = {
         1.0,
-        (1.0 - prefill) * server_model_dynamic(model, clock, false, running),
-        prefill * server_model_dynamic(model, clock, true, running),
+        (1.0 - prefill) * server_model_decoding(model, clock, running),
+        prefill * server_model_prefilling(model, clock),
     };
 
-    lull_clock_fit_add(&model->power, clock->compute, features, window->joules / window->seconds,
-                       1.0);
+    if (!model->has_power)
+        server_model_assume(model, unknown_base * watts, (1.0 - unknown_base) * watts, 1.0, 0.1);
+    if (!model->is_known)
+        model->limit_w = fmax(model->has_power ? model->limit_w : 0.0, watts);
+    lull_clock_fit_add(&model->power, clock->compute, features, watts, 1.0);
     lull_clock_fit_solve(&model->power);
     model->has_power = true;
 }
@@ -180,7 +217,6 @@ struct lull_server_outlook lull_server_model_predict(const struct lull_server_mo
     const double room = fmax(1.0 - prefill, least_room);
     const double decode_s = times.step_s + times.sequence_s * running;
     const double busy = fmin(prefill + room * (1.0 - exp(-settled)), 1.0);
-    const double prefilling = fmin(prefill, busy);
 
     return (struct lull_server_outlook){
         .decode_s = decode_s,
@@ -188,10 +224,6 @@ struct lull_server_outlook lull_server_model_predict(const struct lull_server_mo
         .first_token_s = decode_s + demand->prompt_tokens * times.prompt_s,
         .prefill_s = times.prompt_s,
         .busy_ratio = prefill + decode,
-        .watts =
-            model->power.value[0] + (1.0 - busy) * (clock->waiting_w - model->idle_w) +
-            model->power.value[1] * (busy - prefilling) *
-                server_model_dynamic(model, clock, false, running) +
-            model->power.value[2] * prefilling * server_model_dynamic(model, clock, true, running),
+        .watts = server_model_watts(model, clock, busy, fmin(prefill, busy), running),
     };
 }

@@ -56,7 +56,8 @@ struct lull_server_model {
     struct lull_clock_fit power;
     double windows;
     bool has_power;
-    double idle_w; /* waiting power at the lowest clock, W */
+    bool is_known;  /* the product */
+    double limit_w; /* that settled power stays below */
 };
 
 /* The load to predict for. */
