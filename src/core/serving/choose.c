@@ -8,19 +8,29 @@
 static const double danger_share = 0.7;
 /* Share of the bound of the time per output token that a step may need on average. Default: the
  * rest covers requests that meet more prefills than others. */
-static const double token_share = 0.85;
+static const double token_share = 0.5;
 /* Busy share above which queues grow too easily. Default: a queue with random arrivals is five
  * times its length at half of it. */
 static const double busy_most = 0.9;
 /* Expected misses that lower clocks may add, as a share of those that the objective allows.
  * Default: half of what the allowance of misses earns. */
 static const double added_share = 0.05;
+/* Expected misses that may be added beyond that while few requests have been judged: each time that
+ * their number grows by a factor of e. Default: without it what is assumed of unseen latencies
+ * keeps the clock high for a thousand requests. */
+static const double early_misses = 1.0;
 /* The patience with pending requests, as shares of the bound of their time to first token. More
  * patience raises the clock less often, and delays long requests more. */
 static const double patience_shares[] = {0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 1.0};
 
 enum { PATIENCES = sizeof(patience_shares) / sizeof(patience_shares[0]) };
 
+/* Share of the bound of the time per output token that the last steps may take. Default: a short
+ * answer meets few other steps. */
+static const double slow_share = 0.75;
+/* Of the requests that would miss their time per token if the clock stayed low, this share misses
+ * although slow steps raise the clock. */
+static const double slow_ratio = 0.3;
 /* Requests in one reading that exceed the expected number by so many deviations of a Poisson
  * process, and by so many requests, are a burst. Default: fewer raise the clock often without need,
  * more find bursts later. */
@@ -47,7 +57,8 @@ bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
     const double request_s = load->prompt_tokens * at->prefill_s;
     const double latency_s = (double)controller->config.latency_ns * 1e-9;
 
-    if (choose_is_burst(load))
+    if (choose_is_burst(load) ||
+        load->recent_s > slow_share * controller->tpot.bound_s * fmax(load->recent_steps, 4.0))
         return true;
     return load->pending > 0.0 &&
            (load->pending + sqrt(load->pending)) * request_s + 2.0 * at->step_s + latency_s >
@@ -108,8 +119,9 @@ static double choose_added_tokens(const struct lull_serving_controller *controll
 
     if (!isfinite(tpot->bound_s) || slowness <= 1.0)
         return 0.0;
-    return lull_latency_tail_above(&tpot->tail, tpot->bound_s / slowness / highest->decode_s) -
-           lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->decode_s);
+    return slow_ratio *
+           (lull_latency_tail_above(&tpot->tail, tpot->bound_s / slowness / highest->decode_s) -
+            lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->decode_s));
 }
 
 bool lull_serving_choose(const struct lull_serving_controller *controller, uint32_t lowest,
@@ -118,8 +130,10 @@ bool lull_serving_choose(const struct lull_serving_controller *controller, uint3
     const struct lull_objective *const objective = &controller->config.objective;
     const struct lull_server_outlook highest =
         lull_server_model_predict(&controller->model, &controller->clocks[0], &controller->demand);
+    const double judged = controller->misses.requests - controller->forgotten_requests;
     const double most =
-        added_share * (1.0 - objective->share) * lull_allowance_fullness(&controller->allowance);
+        lull_allowance_fullness(&controller->allowance) *
+        (added_share * (1.0 - objective->share) + early_misses / fmax(judged, 20.0));
     double best_w = INFINITY;
 
     for (uint32_t i = 0; i <= lowest; i++) {

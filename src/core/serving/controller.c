@@ -34,7 +34,7 @@ static const double search_requests = 10.0;
 static const double search_wait_s = 10.0; /* instead of the requests, where they are rare */
 /* Time for which a danger keeps the clock highest. Default: a burst is served first; longer costs
  * energy. */
-static const double raised_s = 0.5;
+static const double raised_s = 0.3;
 /* The same where one request is pending for long. */
 static const double shortly_s = 0.05;
 /* A lower clock must save this much of the power, or the present one stays. Default: a clock

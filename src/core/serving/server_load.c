@@ -8,6 +8,8 @@
 static const double rate_s = 10.0;
 /* The same of the batch. Default: it only has to be longer than a reading's scatter. */
 static const double batch_s = 1.0;
+/* The same of the time of a step. Default: an answer of some tokens takes as long. */
+static const double step_s = 0.4;
 /* Requests that the mean prompt is made of. Default: prompts of one service vary fourfold, so fewer
  * scatter by more than a tenth. */
 static const double prompt_memory = 200.0;
@@ -117,6 +119,10 @@ static void load_average(struct lull_server_load *load)
     load->prompt_rate += rate_share * (change->prompt_tokens / change->seconds - load->prompt_rate);
     load->output_rate += rate_share * (change->output_tokens / change->seconds - load->output_rate);
     load->running += -expm1(-change->seconds / batch_s) * (load->last.running - load->running);
+    load->recent_s = load->recent_s * exp(-change->seconds / step_s) + change->seconds;
+    load->recent_steps = load->recent_steps * exp(-change->seconds / step_s) + change->steps;
+    if (load->last.running < 1.0)
+        load->recent_s = load->recent_steps = 0.0;
     if (change->finished > 0.0 && load->output_rate > 0.0) {
         const double life_s = load->requests * change->seconds / change->finished;
 

@@ -35,11 +35,13 @@ struct lull_server_load {
     struct lull_server_change change; /* up to it; all 0 after the first reading */
     double requests;                  /* in queue and batch */
     double pending;
-    double oldest_s;      /* age of the oldest pending request; 0: none */
-    double arrival_rate;  /* requests per second, over some seconds */
-    double prompt_rate;   /* tokens per second, over some seconds */
-    double output_rate;   /* tokens per second, over some seconds */
-    double running;       /* over a second */
+    double oldest_s;     /* age of the oldest pending request; 0: none */
+    double arrival_rate; /* requests per second, over some seconds */
+    double prompt_rate;  /* tokens per second, over some seconds */
+    double output_rate;  /* tokens per second, over some seconds */
+    double running;      /* over a second */
+    double recent_s;     /* time and steps of the last part of a second */
+    double recent_steps;
     double prompt_tokens; /* of one request; 0: none is known */
     double life_s;        /* of one request; 0: none is known */
     double offset;        /* of the difference of counters */
