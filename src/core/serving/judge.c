@@ -49,36 +49,16 @@ static int judge_bucket_within(const struct lull_serving_histogram *histogram, d
     return bucket;
 }
 
-/* The part of the misses that buckets show which exceeds the bound, where the bound lies between
- * two buckets' bounds. */
-static double judge_probable(const struct lull_serving_latency *latency, double low_s,
-                             double high_s)
-{
-    const double scale_s = latency->predicted_s;
-    const double beyond =
-        isfinite(high_s) ? lull_latency_tail_above(&latency->tail, high_s / scale_s) : 0.0;
-    const double between =
-        lull_latency_tail_above(&latency->tail, fmax(low_s, 1e-6) / scale_s) - beyond;
-
-    if (between <= 0.0)
-        return 1.0;
-    return fmin((lull_latency_tail_above(&latency->tail, latency->bound_s / scale_s) - beyond) /
-                    between,
-                1.0);
-}
-
 /* Counts the misses of one latency. */
 static struct lull_serving_misses judge_count(struct lull_serving_latency *latency,
                                               const struct lull_serving_histogram *before,
-                                              const struct lull_serving_histogram *now,
-                                              double *probable_out)
+                                              const struct lull_serving_histogram *now)
 {
     struct lull_serving_misses misses = {0};
     const int last = (int)now->count - 1;
     int met;
     int hopeless; /* what lies above its bound would have missed at the highest clock as well */
 
-    *probable_out = 0.0;
     latency->has_histogram = judge_is_comparable(before, now);
     if (!latency->has_histogram || !isfinite(latency->bound_s))
         return misses;
@@ -92,10 +72,6 @@ static struct lull_serving_misses judge_count(struct lull_serving_latency *laten
         now->bound_s[hopeless < 0 ? 0 : hopeless] < latency->bound_s + latency->slack_s)
         hopeless++;
     misses.blamed = judge_growth(before, now, hopeless) - judge_growth(before, now, met);
-    *probable_out = misses.blamed;
-    if (latency->predicted_s > 0.0)
-        *probable_out *= judge_probable(latency, met < 0 ? 0.0 : now->bound_s[met],
-                                        now->bound_s[hopeless < 0 ? 0 : hopeless]);
     return misses;
 }
 
@@ -157,6 +133,42 @@ static double judge_at_highest(const struct lull_serving_lost *lost, int64_t now
     return fmax(latency_s - judge_lost_s(lost, now_ns, latency_s), 0.0);
 }
 
+/* The number of misses between two readings that the highest clock would have avoided, as far as
+ * the model knows. */
+static double judge_caused(const struct lull_serving_latency *latency,
+                           const struct lull_serving_histogram *before,
+                           const struct lull_serving_histogram *now,
+                           const struct lull_serving_lost *lost, int64_t now_ns, double life_s)
+{
+    const double bound_s = latency->bound_s;
+    double caused = 0.0;
+
+    if (!judge_is_comparable(before, now) || !isfinite(bound_s) || latency->slack_s <= 0.0)
+        return 0.0;
+    for (int i = 0; i < (int)now->count; i++) {
+        const double count = judge_growth(before, now, i) - judge_growth(before, now, i - 1);
+        struct judge_range range;
+        double least_s;
+        double most_s;
+        double missed = 1.0;
+
+        if (count <= 0.0 || now->bound_s[i] <= bound_s)
+            continue;
+        range = judge_narrow(before, now, i);
+        range.high_s = fmin(range.high_s, bound_s + 2.0 * latency->slack_s);
+        if (range.low_s < bound_s)
+            missed = fmax(range.high_s - bound_s, 0.0) / (range.high_s - range.low_s);
+        range.low_s = fmax(range.low_s, bound_s);
+        least_s = judge_at_highest(lost, now_ns, range.low_s, life_s);
+        most_s = judge_at_highest(lost, now_ns, fmax(range.high_s, range.low_s), life_s);
+        if (least_s < bound_s && most_s > bound_s)
+            missed *= (bound_s - least_s) / (most_s - least_s);
+        if (least_s < bound_s)
+            caused += missed * count;
+    }
+    return caused;
+}
+
 /* Adds the latencies between two readings to the tail, less what low clocks have added. */
 static void judge_learn(struct lull_serving_latency *latency,
                         const struct lull_serving_histogram *before,
@@ -213,11 +225,10 @@ static void judge_lose(struct lull_serving_controller *controller,
     lost->kept[at].lost_s = lost->now_s;
 }
 
-static void judge_spend(struct lull_serving_controller *controller, double requests,
-                        double probable)
+static void judge_spend(struct lull_serving_controller *controller, double requests, double caused)
 {
     lull_allowance_earn(&controller->allowance, requests);
-    controller->blamed_part += probable;
+    controller->blamed_part += caused;
     while (controller->blamed_part >= 1.0) {
         lull_allowance_spend(&controller->allowance);
         controller->blamed_part -= 1.0;
@@ -231,20 +242,24 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     struct lull_serving_misses first;
     struct lull_serving_misses token;
     double requests;
-    double probable_first;
-    double probable_token;
+    const double life_s = fmax(controller->load.life_s, first_token_span_s);
+    double caused;
     struct lull_server_outlook highest;
 
     judge_slack(controller,
                 before->waiting + before->running > 0.0 ? controller->load.pending : 0.0);
-    first = judge_count(&controller->ttft, &before->ttft, &now->ttft, &probable_first);
-    token = judge_count(&controller->tpot, &before->tpot, &now->tpot, &probable_token);
+    first = judge_count(&controller->ttft, &before->ttft, &now->ttft);
+    token = judge_count(&controller->tpot, &before->tpot, &now->tpot);
     requests = isfinite(controller->ttft.bound_s) ? first.requests : token.requests;
     controller->misses.requests += requests;
     controller->misses.missed += first.missed + token.missed;
     controller->misses.blamed += first.blamed + token.blamed;
     lull_miss_bound_add(&controller->bound, requests, first.blamed + token.blamed);
-    judge_spend(controller, requests, probable_first + probable_token);
+    caused = judge_caused(&controller->ttft, &before->ttft, &now->ttft, &controller->lost,
+                          now->time_ns, 0.0) +
+             judge_caused(&controller->tpot, &before->tpot, &now->tpot, &controller->lost,
+                          now->time_ns, life_s);
+    judge_spend(controller, requests, caused);
     if (controller->model.windows < 1.0)
         return;
     highest =
@@ -254,5 +269,5 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     controller->tpot.predicted_s = highest.decode_s;
     judge_learn(&controller->ttft, &before->ttft, &now->ttft, &controller->lost, now->time_ns, 0.0);
     judge_learn(&controller->tpot, &before->tpot, &now->tpot, &controller->lost, now->time_ns,
-                fmax(controller->load.life_s, first_token_span_s));
+                life_s);
 }
