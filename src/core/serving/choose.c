@@ -14,11 +14,15 @@ static const double token_share = 0.5;
 static const double busy_most = 0.9;
 /* Expected misses that lower clocks may add, as a share of those that the objective allows.
  * Default: half of what the allowance of misses earns. */
-static const double added_share = 0.05;
+static const double added_share = 0.1;
 /* Expected misses that may be added beyond that while few requests have been judged: each time that
  * their number grows by a factor of e. Default: without it what is assumed of unseen latencies
  * keeps the clock high for a thousand requests. */
 static const double early_misses = 1.0;
+/* The share of energy that must be saved for each share of requests that may miss in addition.
+ * Default: where a server is mostly idle, parking saves most, and lower clocks for its few bursts
+ * are not worth their misses. */
+static const double miss_price = 40.0;
 /* The patience with pending requests, as shares of the bound of their time to first token. More
  * patience raises the clock less often, and delays long requests more. */
 static const double patience_shares[] = {0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 1.0};
@@ -31,6 +35,8 @@ static const double slow_share = 0.75;
 /* Of the requests that would miss their time per token if the clock stayed low, this share misses
  * although slow steps raise the clock. */
 static const double slow_ratio = 0.3;
+/* Share of a period that passes on average until a reading shows what happened. */
+static const double reading_share = 0.5;
 /* Requests in one reading that exceed the expected number by so many deviations of a Poisson
  * process, and by so many requests, are a burst. Default: fewer raise the clock often without need,
  * more find bursts later. */
@@ -65,10 +71,13 @@ bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
                danger_share * controller->ttft.bound_s;
 }
 
-/* From a request's danger until the highest clock is in force. */
+/* From a request's danger until the highest clock is in force: half a period on average until a
+ * reading shows it. */
 static double choose_reaction_s(const struct lull_serving_controller *controller)
 {
-    return (double)(controller->config.period_ns + controller->config.latency_ns) * 1e-9;
+    return (reading_share * (double)controller->config.period_ns +
+            (double)controller->config.latency_ns) *
+           1e-9;
 }
 
 /* What a clock and a patience mean for times to first token. */
@@ -124,17 +133,23 @@ static double choose_added_tokens(const struct lull_serving_controller *controll
             lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->decode_s));
 }
 
+/* The share of requests that may be expected to miss in addition. */
+static double choose_most(const struct lull_serving_controller *controller, double share)
+{
+    const double judged = controller->misses.requests - controller->forgotten_requests;
+
+    return lull_allowance_fullness(&controller->allowance) *
+           (share * (1.0 - controller->config.objective.share) + early_misses / fmax(judged, 20.0));
+}
+
 bool lull_serving_choose(const struct lull_serving_controller *controller, uint32_t lowest,
                          struct lull_serving_choice *choice_out)
 {
     const struct lull_objective *const objective = &controller->config.objective;
     const struct lull_server_outlook highest =
         lull_server_model_predict(&controller->model, &controller->clocks[0], &controller->demand);
-    const double judged = controller->misses.requests - controller->forgotten_requests;
-    const double most =
-        lull_allowance_fullness(&controller->allowance) *
-        (added_share * (1.0 - objective->share) + early_misses / fmax(judged, 20.0));
-    double best_w = INFINITY;
+    const double most = choose_most(controller, added_share);
+    double best = INFINITY;
 
     for (uint32_t i = 0; i <= lowest; i++) {
         const struct lull_server_outlook at = lull_server_model_predict(
@@ -150,13 +165,16 @@ bool lull_serving_choose(const struct lull_serving_controller *controller, uint3
                 choose_effect_of(controller, &at, &highest, patience_s);
             const double watts = at.watts + effect.raised_ratio * (highest.watts - at.watts);
 
-            if (tokens + effect.added > most || watts >= best_w)
+            const double cost = controller->load.busy_ratio * watts / highest.watts +
+                                miss_price * (tokens + effect.added);
+
+            if (tokens + effect.added > most || cost >= best)
                 continue;
-            best_w = watts;
+            best = cost;
             *choice_out = (struct lull_serving_choice){i, patience_s};
         }
     }
-    return isfinite(best_w);
+    return isfinite(best);
 }
 
 /* What a request that arrives at a parked server loses, s: until the clock is raised it computes
@@ -165,8 +183,7 @@ static double choose_wake_s(const struct lull_serving_controller *controller,
                             const struct lull_server_clock *clock)
 {
     const struct lull_server_demand lone = {.prompt_tokens = 2.0 * controller->load.prompt_tokens};
-    const double blind_s =
-        (double)(controller->config.period_ns + controller->config.latency_ns) * 1e-9;
+    const double blind_s = choose_reaction_s(controller);
     const double slow_s = lull_server_model_predict(&controller->model, clock, &lone).first_token_s;
     const double fast_s =
         lull_server_model_predict(&controller->model, &controller->clocks[0], &lone).first_token_s;
@@ -198,7 +215,7 @@ static double choose_added_waking(const struct lull_serving_controller *controll
         added +=
             lull_latency_tail_above(&tpot->tail, (tpot->bound_s - token_s) / highest->decode_s) -
             lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->decode_s);
-    return added;
+    return added * (controller->load.seen_woken + 1.0) / (controller->load.seen_arrivals + 1.0);
 }
 
 uint32_t lull_serving_choose_parking(const struct lull_serving_controller *controller)
@@ -213,7 +230,7 @@ uint32_t lull_serving_choose_parking(const struct lull_serving_controller *contr
 
         if (lost_s <= controller->config.wake_s &&
             (!is_known || choose_added_waking(controller, lost_s, &highest) <=
-                              waking_share * (1.0 - controller->config.objective.share)))
+                              choose_most(controller, waking_share)))
             best = i;
     }
     return best;

@@ -5,7 +5,7 @@
 
 /* Share of the objective's misses that lower clocks may cause in the long run: of 1 in 100 one in
  * 1000 with p99. Default: a fifth of what is promised, so that the promise can be proven. */
-static const double earned_share = 0.1;
+static const double earned_share = 0.2;
 /* Misses that may happen at once before the clock is raised for longer. Default: one burst may cost
  * a few. */
 static const double saved_misses = 4.0;

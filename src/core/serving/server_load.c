@@ -8,6 +8,8 @@
 static const double rate_s = 10.0;
 /* The same of the batch. Default: it only has to be longer than a reading's scatter. */
 static const double batch_s = 1.0;
+/* The same of the share of busy time. Default: bursts may be minutes apart. */
+static const double busy_s = 120.0;
 /* The same of the time of a step. Default: an answer of some tokens takes as long. */
 static const double step_s = 0.4;
 /* Requests that the mean prompt is made of. Default: prompts of one service vary fourfold, so fewer
@@ -108,7 +110,7 @@ static void load_find_oldest(struct lull_server_load *load)
     load->oldest_s = (double)(load->last.time_ns - newer_ns) * 1e-9;
 }
 
-static void load_average(struct lull_server_load *load)
+static void load_average(struct lull_server_load *load, bool was_idle)
 {
     const struct lull_server_change *const change = &load->change;
     const double rate_share = -expm1(-change->seconds / rate_s);
@@ -118,6 +120,8 @@ static void load_average(struct lull_server_load *load)
     load->arrival_rate += rate_share * (change->arrived / change->seconds - load->arrival_rate);
     load->prompt_rate += rate_share * (change->prompt_tokens / change->seconds - load->prompt_rate);
     load->output_rate += rate_share * (change->output_tokens / change->seconds - load->output_rate);
+    load->busy_ratio +=
+        -expm1(-change->seconds / busy_s) * ((load->requests > 0.0 ? 1.0 : 0.0) - load->busy_ratio);
     load->running += -expm1(-change->seconds / batch_s) * (load->last.running - load->running);
     load->recent_s = load->recent_s * exp(-change->seconds / step_s) + change->seconds;
     load->recent_steps = load->recent_steps * exp(-change->seconds / step_s) + change->steps;
@@ -127,6 +131,13 @@ static void load_average(struct lull_server_load *load)
         const double life_s = load->requests * change->seconds / change->finished;
 
         load->life_s += -expm1(-change->seconds / life_span_s) * (life_s - load->life_s);
+    }
+    load->seen_arrivals += change->arrived;
+    if (was_idle)
+        load->seen_woken += change->arrived;
+    if (load->seen_arrivals > prompt_memory) {
+        load->seen_woken *= prompt_memory / load->seen_arrivals;
+        load->seen_arrivals = prompt_memory;
     }
     load->seen_prompts += change->first_tokens;
     load->seen_prompt_tokens += change->prompt_tokens;
@@ -141,8 +152,11 @@ static void load_average(struct lull_server_load *load)
 void lull_server_load_take(struct lull_server_load *load,
                            const struct lull_serving_reading *reading)
 {
+    bool was_idle;
+
     if (reading->is_restarted)
         *load = (struct lull_server_load){0};
+    was_idle = load->requests <= 0.0;
     load->change = (struct lull_server_change){0};
     if (load->has_reading)
         load->change = load_compare(&load->last, reading);
@@ -150,7 +164,7 @@ void lull_server_load_take(struct lull_server_load *load,
     load->has_reading = true;
     load->requests = reading->running + reading->waiting;
     load_count_pending(load);
-    load_average(load);
+    load_average(load, was_idle);
     load_find_oldest(load);
     load->arrivals[load->kept % LULL_SERVER_LOAD_KEPT].time_ns = reading->time_ns;
     load->arrivals[load->kept % LULL_SERVER_LOAD_KEPT].arrived = reading->finished + load->requests;

@@ -39,13 +39,16 @@ struct lull_server_load {
     double arrival_rate; /* requests per second, over some seconds */
     double prompt_rate;  /* tokens per second, over some seconds */
     double output_rate;  /* tokens per second, over some seconds */
+    double busy_ratio;   /* share of the last minutes with a request */
     double running;      /* over a second */
     double recent_s;     /* time and steps of the last part of a second */
     double recent_steps;
     double prompt_tokens; /* of one request; 0: none is known */
     double life_s;        /* of one request; 0: none is known */
     double offset;        /* of the difference of counters */
-    double seen_prompts;  /* requests and tokens that prompt_tokens is made of */
+    double seen_arrivals; /* requests, and those of them that found the server idle */
+    double seen_woken;
+    double seen_prompts; /* requests and tokens that prompt_tokens is made of */
     double seen_prompt_tokens;
     uint64_t kept; /* readings in the ring */
     struct {
