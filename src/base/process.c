@@ -29,7 +29,9 @@ static size_t process_read_text(const char *path, char *text, size_t size)
     return (size_t)length;
 }
 
-int64_t lull_process_start_ticks(pid_t pid)
+/* Returns a number of a process's state, by the number of its field, from 4 on; -1: there is no
+ * such process, or it has ended. pid 0: this process. */
+static int64_t process_read_field(pid_t pid, int number)
 {
     char path[64] = "/proc/self/stat";
     char text[1024];
@@ -40,13 +42,29 @@ int64_t lull_process_start_ticks(pid_t pid)
     if (process_read_text(path, text, sizeof(text)) == 0)
         return -1;
     /* The name of the program is field 2, in parentheses, and may hold anything: fields are counted
-     * from behind its last one. The state is field 3, the start time field 22. */
+     * from behind its last one. The state is field 3. */
     field = strrchr(text, ')');
     if (field == NULL || field[1] == '\0' || field[2] == 'Z' || field[2] == 'X')
         return -1;
-    for (int i = 2; field != NULL && i < 22; i++)
+    for (int i = 2; field != NULL && i < number; i++)
         field = strchr(field + 1, ' ');
     return field != NULL ? strtoll(field + 1, NULL, 10) : -1;
+}
+
+int64_t lull_process_start_ticks(pid_t pid)
+{
+    return process_read_field(pid, 22);
+}
+
+bool lull_process_descends_from(pid_t pid, pid_t ancestor)
+{
+    /* Limit against numbers that are reused while they are read. */
+    for (int depth = 0; depth < 256 && pid > 1; depth++) {
+        if (pid == ancestor)
+            return true;
+        pid = (pid_t)process_read_field(pid, 4);
+    }
+    return false;
 }
 
 int lull_process_user(pid_t pid, uid_t *uid_out)

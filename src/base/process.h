@@ -18,6 +18,10 @@ enum { LULL_BOOT_ID_BYTES = 40 };
  */
 int64_t lull_process_start_ticks(pid_t pid);
 
+/* Returns whether a process is another one, or a descendant of it. False also if /proc does not
+ * report it. */
+bool lull_process_descends_from(pid_t pid, pid_t ancestor);
+
 /* Finds the real user of a process. Errors: -ESRCH there is no such process, or /proc does not
  * report it. */
 int lull_process_user(pid_t pid, uid_t *uid_out);

@@ -42,36 +42,6 @@ struct limit_holder {
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-/* Chooses GPUs by their numbers among the visible ones. */
-static int limit_hold_choose(struct limit_holder *holder, const char *list, struct lull_error *err)
-{
-    struct lull_visible_gpus visible;
-    const char *word = list;
-
-    lull_visible_gpus(holder->devices, &visible);
-    if (list == NULL) {
-        holder->count = visible.count;
-        memcpy(holder->gpus, visible.gpus, sizeof(holder->gpus));
-    }
-    while (word != NULL && *word != '\0') {
-        char *end = NULL;
-        const unsigned long gpu = strtoul(word, &end, 10);
-
-        if (*word < '0' || *word > '9' || gpu >= visible.count || (*end != ',' && *end != '\0') ||
-            holder->count == LULL_DEVICE_MAX_GPUS)
-            return lull_error_set(err, -EINVAL,
-                                  "--gpus %.60s: must be numbers below %u, which is how many GPUs "
-                                  "are visible, with commas",
-                                  list, visible.count);
-        holder->gpus[holder->count++] = visible.gpus[gpu];
-        word = *end == ',' ? end + 1 : end;
-    }
-    if (holder->count == 0)
-        return lull_error_set(err, LULL_E_NO_DEVICE, "no GPU is visible; check %s",
-                              lull_visible_gpus_variable(holder->devices));
-    return 0;
-}
-
 static int limit_hold_lease(struct limit_holder *holder, struct lull_error *err)
 {
     for (uint32_t i = 0; i < holder->count; i++) {
@@ -97,7 +67,8 @@ static int limit_hold_open(struct limit_holder *holder,
     int result = lull_devices_open(&holder->devices, err);
 
     if (result == 0)
-        result = limit_hold_choose(holder, arguments->gpus, err);
+        result = lull_visible_gpus_choose(holder->devices, arguments->gpus, holder->gpus,
+                                          &holder->count, err);
     if (result < 0)
         return result;
     lull_own_run_pause(&holder->run);

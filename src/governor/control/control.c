@@ -249,6 +249,11 @@ const struct lull_controller *lull_control_controller(const struct lull_control 
     return control->controller;
 }
 
+uint32_t lull_control_holds(const struct lull_control *control)
+{
+    return control->holds;
+}
+
 const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu)
 {
     return &control->gpus[gpu].state;
@@ -323,18 +328,34 @@ void lull_control_limit_result(const struct lull_control *control, uint32_t inde
         lull_actuator_limit_result(control->actuator, gpu->actuator_slot, result_out);
 }
 
-void lull_control_set_clock(struct lull_control *control, uint32_t index, uint32_t sm_mhz,
-                            int64_t valid_until_ns)
+uint64_t lull_control_set_clock(struct lull_control *control, uint32_t index, uint32_t sm_mhz,
+                                int64_t valid_until_ns)
 {
     struct lull_governed_gpu *gpu = &control->gpus[index];
+    uint64_t sequence;
 
     if (!gpu->armed)
-        return;
-    lull_actuator_set(control->actuator, gpu->actuator_slot, sm_mhz, valid_until_ns,
-                      valid_until_ns);
+        return 0;
+    sequence = lull_actuator_set(control->actuator, gpu->actuator_slot, sm_mhz, valid_until_ns,
+                                 valid_until_ns);
     pthread_mutex_lock(&control->lock);
-    note_lowered(gpu, sm_mhz, lull_now_ns());
+    /* A renewal of the same clock continues the stretch. */
+    if (sm_mhz != (gpu->lowered.begin_ns != 0 ? gpu->lowered.index : 0)) {
+        note_lowered(gpu, sm_mhz, lull_now_ns());
+        gpu->log.switches++;
+    }
     pthread_mutex_unlock(&control->lock);
+    return sequence;
+}
+
+void lull_control_clock_result(const struct lull_control *control, uint32_t index,
+                               struct lull_switch_result *result_out)
+{
+    const struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    *result_out = (struct lull_switch_result){0};
+    if (gpu->armed)
+        lull_actuator_result(control->actuator, gpu->actuator_slot, result_out);
 }
 
 void lull_control_set_phase(struct lull_control *control, enum lull_controller_phase phase)

@@ -112,10 +112,19 @@ bool lull_control_wants_limits(const struct lull_control *control);
  * valid_until_ns. Nothing happens to a GPU that is not leased, and 0 is returned. The main thread
  * calls them. */
 uint64_t lull_control_set_limit(struct lull_control *control, uint32_t gpu, uint32_t limit_mw);
-void lull_control_set_clock(struct lull_control *control, uint32_t gpu, uint32_t sm_mhz,
-                            int64_t valid_until_ns);
+uint64_t lull_control_set_clock(struct lull_control *control, uint32_t gpu, uint32_t sm_mhz,
+                                int64_t valid_until_ns);
 void lull_control_limit_result(const struct lull_control *control, uint32_t gpu,
                                struct lull_limit_result *result_out);
+void lull_control_clock_result(const struct lull_control *control, uint32_t gpu,
+                               struct lull_switch_result *result_out);
+
+/*
+ * Leases a GPU now, whether a rank uses it or not. The main thread calls it. Errors, with no effect
+ * on other GPUs: -ENOTCONN there is no actuator now; those of lull_actuator_lease. With -EPIPE and
+ * -ETIMEDOUT the daemon has died, and lull_control_arm leases the GPU.
+ */
+int lull_control_lease(struct lull_control *control, uint32_t gpu, struct lull_error *err);
 
 /* From now on iterations are logged with this phase instead of the controller's, which only
  * observes. */
@@ -172,11 +181,12 @@ void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool
 
 uint32_t lull_control_gpu_count(const struct lull_control *control);
 
-/* While the loop runs, read the results of the next seven functions only between lock and unlock.
+/* While the loop runs, read the results of the next eight functions only between lock and unlock.
  */
 void lull_control_lock(struct lull_control *control);
 void lull_control_unlock(struct lull_control *control);
 const struct lull_controller *lull_control_controller(const struct lull_control *control);
+uint32_t lull_control_holds(const struct lull_control *control); /* enum lull_hold */
 const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu);
 const struct lull_run_log *lull_control_log(const struct lull_control *control, uint32_t gpu);
 const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu);

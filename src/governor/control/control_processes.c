@@ -51,40 +51,56 @@ static void control_process_begin_lease(struct lull_governed_gpu *gpu, uint32_t 
     gpu->armed = true;
 }
 
+/* Returns why a GPU cannot be leased at all; 0: it can. */
+static int check_leasable(const struct lull_governed_gpu *gpu, struct lull_error *err)
+{
+    if (gpu->info->status < 0 && gpu->info->uuid[0] == '\0')
+        return lull_error_set(err, LULL_E_NO_DEVICE,
+                              "the GPU was %s; see the kernel's log (dmesg)", gpu->info->name);
+    if (gpu->info->sm_clock_count > 0)
+        return 0;
+    if (gpu->info->status < 0)
+        return lull_error_set(err, gpu->info->status,
+                              "its driver did not list its clocks when the run began (busy or "
+                              "lost); see the kernel's log (dmesg), and start the job again");
+    return lull_error_set(err, LULL_E_UNSUPPORTED,
+                          "its driver does not list its clocks, so that they cannot be set (not "
+                          "supported), as on Jetson boards and vGPUs; run the job without Lull");
+}
+
+int lull_control_lease(struct lull_control *control, uint32_t index, struct lull_error *err)
+{
+    struct lull_governed_gpu *const gpu = &control->gpus[index];
+    uint32_t slot;
+    int result = check_leasable(gpu, err);
+
+    gpu->wants_lease = gpu->info->sm_clock_count > 0;
+    if (result < 0)
+        return result;
+    if (control->actuator == NULL)
+        return lull_error_set(err, -ENOTCONN, "no clock can be set at present");
+    result = lease_through(control, gpu, control->actuator, &slot, err);
+    gpu->wants_lease = result == 0 || result == -EPIPE || result == -ETIMEDOUT;
+    if (result < 0)
+        return result;
+    pthread_mutex_lock(&control->lock);
+    control_process_begin_lease(gpu, slot);
+    pthread_mutex_unlock(&control->lock);
+    return 0;
+}
+
 /* Leases a GPU for its first rank. If the daemon dies at this moment, this is not a refusal: the
  * lease is taken when a daemon runs again. */
 static void control_process_lease(struct lull_control *control, struct lull_governed_gpu *gpu)
 {
     struct lull_error err = {0};
-    uint32_t slot;
-    int result;
+    const int result = lull_control_lease(control, (uint32_t)(gpu - control->gpus), &err);
 
-    gpu->wants_lease = gpu->info->sm_clock_count > 0;
-    if (gpu->info->status < 0 && gpu->info->uuid[0] == '\0')
-        lull_error_set(&gpu->state.refusal, LULL_E_NO_DEVICE,
-                       "the GPU was %s; see the kernel's log (dmesg)", gpu->info->name);
-    else if (!gpu->wants_lease && gpu->info->status < 0)
-        lull_error_set(&gpu->state.refusal, gpu->info->status,
-                       "its driver did not list its clocks when the run began (busy or lost); see "
-                       "the kernel's log (dmesg), and start the job again");
-    else if (!gpu->wants_lease)
-        lull_error_set(&gpu->state.refusal, LULL_E_UNSUPPORTED,
-                       "its driver does not list its clocks, so that they cannot be set (not "
-                       "supported), as on Jetson boards and vGPUs; run the job without Lull");
-    if (control->actuator == NULL || !gpu->wants_lease)
+    if (result == 0 || gpu->wants_lease)
         return;
-    result = lease_through(control, gpu, control->actuator, &slot, &err);
-    if (result == -EPIPE || result == -ETIMEDOUT)
-        return;
-    if (result < 0) {
-        gpu->wants_lease = false;
-        gpu->state.refusal = err;
+    gpu->state.refusal = err;
+    if (control->actuator != NULL && gpu->info->sm_clock_count > 0)
         lull_log(LULL_LOG_WARNING, "run", "GPU %u is not managed: %s", gpu->state.device, err.text);
-        return;
-    }
-    pthread_mutex_lock(&control->lock);
-    control_process_begin_lease(gpu, slot);
-    pthread_mutex_unlock(&control->lock);
 }
 
 int lull_control_arm(struct lull_control *control, struct lull_actuator *actuator,

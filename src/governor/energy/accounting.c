@@ -157,6 +157,7 @@ struct lull_accounting_so_far lull_accounting_so_far(const struct lull_accountin
         !lull_energy_account_at(&metered->account, settled_ns, &now))
         return so_far;
     so_far.is_known = true;
+    so_far.time_ns = settled_ns;
     if (!metered->account.has_counter)
         so_far.estimated_s = (double)(settled_ns - metered->begin.time_ns) * 1e-9;
     so_far.energy_j = lull_energy_between(&metered->account, &metered->begin, &now).joules;

@@ -97,6 +97,7 @@ void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns);
 /* The energy of a GPU since the start of the pass, as far as later readings cannot change it. */
 struct lull_accounting_so_far {
     bool is_known;
+    int64_t time_ns; /* up to here */
     double energy_j;
     double estimated_s; /* time in which polled power replaced the counter, or a missing one */
     uint32_t resets;    /* of the counter */

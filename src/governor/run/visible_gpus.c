@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "governor/run/visible_gpus.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 /*
  * The variables that narrow the list of GPUs, by vendor. The first pair narrows the whole list, and
@@ -163,4 +166,71 @@ const char *lull_visible_gpus_variable(const struct lull_devices *devices)
     for (size_t step = 0; narrowing != NULL && variable == NULL && step < 2; step++)
         variable = first_set(narrowing->variables[step]);
     return variable != NULL ? variable : "no variable";
+}
+
+/* Appends the GPUs of the number or range at *at, and moves *at past it. Returns false where it is
+ * none, or names a GPU that is not visible. */
+static bool take_range(const char **at, const struct lull_visible_gpus *visible,
+                       uint32_t gpus_out[LULL_DEVICE_MAX_GPUS], uint32_t *count)
+{
+    uint32_t first;
+    uint32_t last;
+
+    if (lull_text_take_digits(at, visible->count, &first) < 0)
+        return false;
+    last = first;
+    if (**at == '-') {
+        (*at)++;
+        if (lull_text_take_digits(at, visible->count, &last) < 0 || last < first)
+            return false;
+    }
+    for (uint32_t i = first; i <= last; i++) {
+        if (*count == LULL_DEVICE_MAX_GPUS)
+            return false;
+        gpus_out[(*count)++] = visible->gpus[i];
+    }
+    return true;
+}
+
+static bool has_repeated(const uint32_t *gpus, uint32_t count)
+{
+    uint64_t seen = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if ((seen & UINT64_C(1) << gpus[i]) != 0)
+            return true;
+        seen |= UINT64_C(1) << gpus[i];
+    }
+    return false;
+}
+
+int lull_visible_gpus_choose(const struct lull_devices *devices, const char *list,
+                             uint32_t gpus_out[LULL_DEVICE_MAX_GPUS], uint32_t *count_out,
+                             struct lull_error *err)
+{
+    struct lull_visible_gpus visible;
+    const char *at = list;
+    uint32_t count = 0;
+    bool is_right = true;
+
+    lull_visible_gpus(devices, &visible);
+    if (visible.count == 0)
+        return lull_error_set(err, LULL_E_NO_DEVICE, "no GPU is visible; check %s",
+                              lull_visible_gpus_variable(devices));
+    if (list == NULL) {
+        memcpy(gpus_out, visible.gpus, visible.count * sizeof(visible.gpus[0]));
+        *count_out = visible.count;
+        return 0;
+    }
+    do {
+        is_right = take_range(&at, &visible, gpus_out, &count) && (*at == ',' || *at == '\0');
+        at += *at == ',';
+    } while (is_right && *at != '\0');
+    if (!is_right || has_repeated(gpus_out, count))
+        return lull_error_set(err, -EINVAL,
+                              "--gpus %.60s: must be different numbers below %u, which is how many "
+                              "GPUs are visible, with commas, or ranges such as 0-3",
+                              list, visible.count);
+    *count_out = count;
+    return 0;
 }

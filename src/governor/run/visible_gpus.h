@@ -26,6 +26,15 @@ struct lull_visible_gpus {
  */
 void lull_visible_gpus(const struct lull_devices *devices, struct lull_visible_gpus *visible_out);
 
+/*
+ * Chooses visible GPUs by a list of their numbers and ranges, such as "0,2-3"; NULL: all of them.
+ * Writes indices of devices, at most LULL_DEVICE_MAX_GPUS. Errors: -EINVAL the list is wrong;
+ * LULL_E_NO_DEVICE no GPU is visible. Threads: as above.
+ */
+int lull_visible_gpus_choose(const struct lull_devices *devices, const char *list,
+                             uint32_t gpus_out[LULL_DEVICE_MAX_GPUS], uint32_t *count_out,
+                             struct lull_error *err);
+
 /* Returns the name of the first variable that is set and narrows the list; "no variable": none is,
  * and the job sees all. Threads: as above. */
 const char *lull_visible_gpus_variable(const struct lull_devices *devices);
