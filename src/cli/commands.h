@@ -8,6 +8,7 @@
 #include "base/program.h"
 
 extern const struct lull_program_command lull_analyze_command;
+extern const struct lull_program_command lull_attach_command;
 extern const struct lull_program_command lull_batch_forget_command;
 extern const struct lull_program_command lull_batch_list_command;
 extern const struct lull_program_command lull_batch_run_command;

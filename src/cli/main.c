@@ -49,6 +49,7 @@ static const struct lull_program_command sweep = {
 int main(int argc, char **argv)
 {
     static const struct lull_program_command *const commands[] = {&lull_run_command,
+                                                                  &lull_attach_command,
                                                                   &lull_report_command,
                                                                   &lull_serve_command,
                                                                   &lull_analyze_command,

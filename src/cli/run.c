@@ -16,12 +16,15 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/managed_run.h"
+#include "cli/serving_options.h"
 #include "cli/shared/command.h"
 #include "cli/report/page.h"
 #include "core/section/agreement.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/run/run.h"
 #include "governor/run/run_comparison.h"
+#include "governor/serving/metrics_address.h"
 
 /* The words of --exposure, by their index. */
 enum exposure { EXPOSURE_YES, EXPOSURE_NO };
@@ -36,6 +39,7 @@ struct run_arguments {
     struct lull_energy_price given;          /* by options */
     char report[LULL_RUN_REPORT_SIZE];       /* default path of the report */
     char secret[LULL_JOB_SECRET_DIGITS + 2]; /* with room to see that it is too long */
+    char metrics[LULL_METRICS_URL_BYTES]; /* address guessed from the command */
     bool is_json;
 };
 
@@ -250,6 +254,12 @@ static const struct lull_option rows[] = {
                .more = "Half of it is used on the way down, half on the way up. Limits near the "
                        "best are measured again within 100 s in total."),
 
+    LULL_GROUP("An inference server under a latency objective"),
+    LULL_CLI_SLO_ROW(struct run_arguments, run.serving,
+                     .excludes = "plan|schedule|together|power-limit|compare|launcher-fd",
+                     .otherwise = "iterations are managed"),
+    LULL_CLI_METRICS_ROW(struct run_arguments, run.serving.metrics, .needs = "slo"),
+
     LULL_GROUP("Pipeline-parallel jobs"),
     LULL_OWN(
         "plan", "FILE", parse_plan,
@@ -325,7 +335,22 @@ static void run_command_prepare(void *options)
 
     lull_controller_config_default(&arguments->run.control);
     lull_limits_options_default(&arguments->run.limits);
+    lull_serving_options_default(&arguments->run.serving);
     arguments->run.plans = arguments->plans;
+}
+
+/* Finds the address of the metrics in the command, where the user gives none. */
+static void find_metrics(struct run_arguments *arguments)
+{
+    char assumed[LULL_METRICS_ASSUMED_BYTES];
+    struct lull_error err = {0};
+
+    if (!arguments->run.serving.has_objective || arguments->run.serving.metrics != NULL)
+        return;
+    if (lull_metrics_address_guess(arguments->run.command, arguments->metrics, assumed, &err) < 0)
+        return;
+    arguments->run.serving.metrics = arguments->metrics;
+    lull_log(LULL_LOG_WARNING, "run", "%s", assumed);
 }
 
 static int run_command_check(void *options, const struct lull_operands *operands,
@@ -342,6 +367,8 @@ static int run_command_check(void *options, const struct lull_operands *operands
                               "LULL_POWER_LIMIT is set, and a power limit excludes --plan, "
                               "--schedule and --together: unset it or leave them out");
     arguments->run.command = operands->command;
+    arguments->run.serving.is_wanted = arguments->run.serving.has_objective;
+    find_metrics(arguments);
     arguments->run.exposure = arguments->exposure == EXPOSURE_YES &&
                               !arguments->run.control.only_steady &&
                               !arguments->run.limits.is_wanted && arguments->run.plan_count == 0 &&
@@ -358,115 +385,6 @@ static int run_command_check(void *options, const struct lull_operands *operands
     return 0;
 }
 
-/* ---- the report on standard output --------------------------------------------------------- */
-
-enum { MAX_REPORT_BYTES = 1 << 28 };
-
-struct report_file {
-    char path[PATH_MAX];
-    ino_t inode;
-};
-
-static int report_file_look(void *context, struct lull_error *err)
-{
-    struct report_file *const file = context;
-    struct stat info;
-
-    (void)err;
-    file->inode = stat(file->path, &info) == 0 ? info.st_ino : 0;
-    return 0;
-}
-
-/* Returns the inode of the report in a folder, 0 if there is none. Each run writes a new file, so
- * another inode means that this run has written one. */
-static ino_t find_report(const char *folder)
-{
-    struct report_file file = {0};
-
-    if (folder == NULL)
-        return 0;
-    snprintf(file.path, sizeof(file.path), "%s/report.json", folder);
-    lull_path_do(file.path, LULL_PATH_LOOK_MS, report_file_look, &file, sizeof(file), NULL);
-    return file.inode;
-}
-
-/* Returns whether a run has written a report, where there was this one before. */
-static bool has_new_report(const char *folder, ino_t before)
-{
-    const ino_t now = find_report(folder);
-
-    return now != 0 && now != before;
-}
-
-static int copy_report(const char *folder, int out, struct lull_error *err)
-{
-    char path[PATH_MAX];
-    char *text = NULL;
-    size_t size = 0;
-    size_t done = 0;
-    int rc;
-
-    snprintf(path, sizeof(path), "%s/report.json", folder);
-    rc = lull_path_read(path, MAX_REPORT_BYTES, LULL_PATH_FILE_MS, &text, &size, err);
-    while (rc == 0 && done < size) {
-        const ssize_t written = write(out, text + done, size - done);
-
-        if (written < 0)
-            rc = lull_error_set(err, -errno, "standard output cannot be written: %s",
-                                strerror(errno));
-        else
-            done += (size_t)written;
-    }
-    free(text);
-    return rc;
-}
-
-/* Runs the job with its standard output going to standard error, so that standard output has only
- * the report. */
-static int run_for_json(const struct lull_run_options *options, int *status_out,
-                        struct lull_error *err)
-{
-    /* The job does not inherit it. Otherwise a process that outlives the job would keep the reader
-     * of the report waiting. */
-    const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    struct lull_error copy_err = {0};
-    const ino_t before = find_report(options->report);
-    int rc;
-
-    if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-        return lull_error_set(err, -errno, "standard output cannot be used: %s", strerror(errno));
-    rc = lull_run(options, status_out, err);
-    if (rc == 0 && !has_new_report(options->report, before))
-        lull_error_set(&copy_err, -ENOENT, "no report was written, so --json prints none");
-    else if (rc == 0)
-        copy_report(options->report, out, &copy_err);
-    if (copy_err.code != 0)
-        lull_cli_fail("run", &copy_err);
-    close(out);
-    return rc;
-}
-
-/* Options for the price take precedence over the file. With an invalid file only the cost is
- * missing; the job still runs. */
-static void find_price(struct run_arguments *arguments)
-{
-    const struct lull_energy_price *given = &arguments->given;
-    struct lull_energy_price *const price = &arguments->run.price;
-    struct lull_error err = {0};
-
-    if (lull_energy_price_load(price, &err) < 0)
-        lull_log(LULL_LOG_WARNING, "run", "no price of energy: %s", err.text);
-    if (given->has_money) {
-        price->has_money = true;
-        price->per_kwh = given->per_kwh;
-        memcpy(price->currency, given->currency, sizeof(price->currency));
-    }
-    if (given->has_co2) {
-        price->has_co2 = true;
-        price->co2_g_per_kwh = given->co2_g_per_kwh;
-    }
-}
-
 /* Neither the job nor a later reader of this process' environment may see the key. */
 static void take_secret(struct run_arguments *arguments)
 {
@@ -478,32 +396,6 @@ static void take_secret(struct run_arguments *arguments)
     arguments->run.peers.secret = arguments->secret;
     explicit_bzero(text, strlen(text));
     unsetenv("LULL_TOGETHER_KEY");
-}
-
-/* In a process of its own: the folder's file system may hang. */
-static int run_add_page(void *context, struct lull_error *err)
-{
-    return lull_report_page_add(*(const char **)context, err);
-}
-
-/* Runs the job, and writes the page beside its report. Errors: what kept the job from running. */
-static int run_and_report(const struct run_arguments *arguments, int *status_out,
-                          struct lull_error *err)
-{
-    const ino_t before = find_report(arguments->run.report);
-    const char *folder = arguments->run.report;
-    struct lull_error page_err = {0};
-    int rc;
-
-    if (arguments->is_json)
-        rc = run_for_json(&arguments->run, status_out, err);
-    else
-        rc = lull_run(&arguments->run, status_out, err);
-    if (rc == 0 && has_new_report(folder, before) &&
-        lull_path_do(folder, LULL_PATH_FILE_MS, run_add_page, (void *)&folder, sizeof(folder),
-                     &page_err) < 0)
-        lull_log(LULL_LOG_WARNING, "run", "no report.html: %s", page_err.text);
-    return rc;
 }
 
 /* ---- a process that may open few files ----------------------------------------------------- */
@@ -547,7 +439,7 @@ static int run_command_main(void *options, const struct lull_operands *operands)
         become_command(arguments, &err);
         return lull_cli_fail_to_start("run", &err);
     }
-    find_price(arguments);
+    lull_managed_run_price(&arguments->given, &arguments->run.price);
     if (!arguments->has_report) {
         rc = lull_run_make_report(time(NULL), arguments->report, &err);
         arguments->run.report = arguments->report;
@@ -555,7 +447,7 @@ static int run_command_main(void *options, const struct lull_operands *operands)
     if (rc == 0)
         rc = lull_run_check_paths(&arguments->run, &err);
     if (rc == 0)
-        rc = run_and_report(arguments, &status, &err);
+        rc = lull_managed_run(&arguments->run, arguments->is_json, &status, &err);
     if (rc == -EINVAL)
         return lull_cli_fail("run", &err);
     return rc < 0 ? lull_cli_fail_to_start("run", &err) : status;

@@ -176,6 +176,8 @@ static const char *gpu_report_state_text(const struct lull_report *report, uint3
     const struct lull_control_gpu *state = lull_control_gpu(report->managed, gpu);
     struct lull_limits_summary summary;
 
+    if (report->serving != NULL)
+        return lull_serving_gpu_text(report->serving, gpu);
     if (report->limits != NULL && state->leased && !state->shared) {
         lull_limits_summary(report->limits, &summary);
         if (!summary.is_held)
@@ -235,6 +237,6 @@ void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE 
                                    sizeof(trouble)))
         fprintf(out, "    driver: %s\n", trouble);
     /* Under a power limit sections are only observed, and nothing is decided for them. */
-    if (report->limits == NULL)
+    if (report->limits == NULL && report->serving == NULL)
         lull_section_table_print(report, gpu, out);
 }

@@ -13,12 +13,15 @@
 #include "governor/report/frontier_report.h"
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
+#include "governor/report/serving_report.h"
 #include "governor/report/timeline.h"
 #include "governor/report/verdict_lines.h"
 
 static bool run_document_is_used(const struct lull_report *report, uint32_t gpu)
 {
-    return lull_control_gpu(report->managed, gpu)->process >= 0;
+    const struct lull_control_gpu *const state = lull_control_gpu(report->managed, gpu);
+
+    return state->process >= 0 || (report->serving != NULL && state->leased);
 }
 
 static json_t *strings_json(const char *const *strings)
@@ -96,6 +99,7 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_json(root, "together", peers_json(report->peers));
     lull_field_json(root, "pipeline", lull_pipeline_report_json(report));
     lull_field_json(root, "power_limit", lull_limits_report_json(report));
+    lull_field_json(root, "serving", lull_serving_report_json(report));
     lull_field_json(root, "energy", lull_energy_report_json(&report->energy));
     lull_field_json(root, "cost", lull_cost_report_json(report));
     lull_field_json(root, "missing_right", lull_prospect_report_json(report));
@@ -208,6 +212,7 @@ static void print_details(const struct lull_report *report, FILE *out)
     run_document_print_frontier(report, out);
     lull_pipeline_report_print(report, out);
     lull_limits_report_print(report, out);
+    lull_serving_report_print(report, out);
     lull_swing_report_print(report, out);
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (run_document_is_used(report, i))

@@ -20,6 +20,7 @@
 #include "governor/plan/online.h"
 #include "governor/plan/straggler_response.h"
 #include "governor/report/energy_price.h"
+#include "governor/serving/serving.h"
 #include "governor/run/run_comparison.h"
 #include "governor/run/run_frontier.h"
 #include "governor/run/run_prospect.h"
@@ -49,6 +50,7 @@ struct lull_report {
     const struct lull_plan_runner *runner;          /* NULL: there was no plan */
     const struct lull_straggler_response *response; /* NULL: stragglers were not looked for */
     const struct lull_limits *limits;               /* NULL: power limits were left unchanged */
+    const struct lull_serving *serving;             /* NULL: no server was managed */
     const struct lull_run_swing *swing;             /* NULL: nothing was managed */
     double swing_ratio;                             /* permitted increase of managed swings */
     const struct lull_run_frontier *frontier;       /* NULL: nothing was managed */

@@ -8,6 +8,7 @@
 #include "base/minmax.h"
 #include "governor/report/limits_report.h"
 #include "governor/report/report_parts.h"
+#include "governor/report/serving_report.h"
 #include "governor/report/section_text.h"
 
 /* ---- lowered clocks ---------------------------------------------------------------------- */
@@ -105,6 +106,8 @@ bool lull_verdict_has_lowered(const struct lull_report *report)
 
     if (report->managed == NULL)
         return false;
+    if (report->serving != NULL)
+        return lull_serving_report_has_lowered(report);
     if (report->runner != NULL)
         return lull_pipeline_report_is_kept(report);
     if (report->limits != NULL) {
@@ -170,6 +173,10 @@ static void verdict_print_subject(const struct lull_report *report, FILE *out)
     struct lull_limits_summary summary;
     char choice[160];
 
+    if (report->serving != NULL) {
+        fprintf(out, "the GPUs of a server, by its load");
+        return;
+    }
     if (report->runner != NULL) {
         fprintf(out, "the pipeline's plan");
         return;
@@ -221,6 +228,8 @@ enum lull_gain_slowdown lull_verdict_judge_slowdown(const struct lull_report_gai
 /* The gain that the run itself shows, without other runs. */
 static struct lull_report_gain find_gain_within(const struct lull_report *report)
 {
+    if (report->serving != NULL)
+        return lull_serving_report_gain(report);
     if (report->runner != NULL)
         return lull_pipeline_report_gain(report);
     if (report->limits != NULL)

@@ -9,6 +9,7 @@
 
 #include "base/amount.h"
 #include "governor/report/gain_text.h"
+#include "governor/report/serving_report.h"
 #include "governor/run/run_statistics.h"
 
 /* A shell's exit status of a command that a signal ended is this much above the signal. */
@@ -21,8 +22,7 @@ static const double worthwhile_ratio = 0.02;
 static const double least_kwh = 1e-3;
 static const double least_money = 1e-4;
 
-__attribute__((format(printf, 2, 3))) static void line_append(char line[LULL_VERDICT_LINE_SIZE],
-                                                              const char *format, ...)
+void lull_verdict_append(char line[LULL_VERDICT_LINE_SIZE], const char *format, ...)
 {
     const size_t length = strlen(line);
     va_list arguments;
@@ -68,20 +68,20 @@ static const char *find_step(const char *message, size_t *reason_length_out)
 }
 
 /* Appends a step, and what it is the answer to. */
-static void append_step(char line[LULL_VERDICT_LINE_SIZE], const char *message, bool has_reason)
+void lull_verdict_append_step(char line[LULL_VERDICT_LINE_SIZE], const char *message, bool has_reason)
 {
     size_t length;
     const char *const step = find_step(message, &length);
 
     /* The name of a variable or a library keeps its capital letter. */
     if (step == NULL)
-        line_append(line, "run lull doctor, which checks this node");
+        lull_verdict_append(line, "run lull doctor, which checks this node");
     else if (islower((unsigned char)step[1]))
-        line_append(line, "%c%s", tolower((unsigned char)step[0]), step + 1);
+        lull_verdict_append(line, "%c%s", tolower((unsigned char)step[0]), step + 1);
     else
-        line_append(line, "%s", step);
+        lull_verdict_append(line, "%s", step);
     if (has_reason)
-        line_append(line, " (%.*s)", (int)length, message);
+        lull_verdict_append(line, " (%.*s)", (int)length, message);
 }
 
 /* ---- energy ------------------------------------------------------------------------------ */
@@ -145,24 +145,24 @@ static struct lull_verdict_saved find_saved(const struct lull_report *report,
 }
 
 /* "4.21 MJ (1.17 kWh, 0.351 EUR)", without a sign. */
-static void append_joules(char line[LULL_VERDICT_LINE_SIZE], double joules,
-                          const struct lull_energy_price *price)
+void lull_verdict_append_joules(char line[LULL_VERDICT_LINE_SIZE], double joules,
+                                const struct lull_energy_price *price)
 {
     const double kwh = fabs(joules) / LULL_JOULES_PER_KWH;
     const double money = kwh * price->per_kwh;
 
-    line_append(line, "%s (", lull_amount_energy(fabs(joules)).text);
+    lull_verdict_append(line, "%s (", lull_amount_energy(fabs(joules)).text);
     if (kwh < least_kwh)
-        line_append(line, "%.3g Wh", 1e3 * kwh);
+        lull_verdict_append(line, "%.3g Wh", 1e3 * kwh);
     else
-        line_append(line, "%.3g kWh", kwh);
+        lull_verdict_append(line, "%.3g kWh", kwh);
     if (price->has_money && money < least_money)
-        line_append(line, ", below %.3g", least_money);
+        lull_verdict_append(line, ", below %.3g", least_money);
     else if (price->has_money)
-        line_append(line, ", %.3g", money);
+        lull_verdict_append(line, ", %.3g", money);
     if (price->has_money && price->currency[0] != '\0')
-        line_append(line, " %s", price->currency);
-    line_append(line, ")");
+        lull_verdict_append(line, " %s", price->currency);
+    lull_verdict_append(line, ")");
 }
 
 static void append_saved(char line[LULL_VERDICT_LINE_SIZE], const struct lull_verdict_saved *saved,
@@ -172,12 +172,12 @@ static void append_saved(char line[LULL_VERDICT_LINE_SIZE], const struct lull_ve
 
     if (!isfinite(saved->joules))
         return;
-    line_append(line, saved->iterations == 0 ? "; whole run, with the search: " : "; about ");
-    append_joules(line, saved->joules, &report->price);
+    lull_verdict_append(line, saved->iterations == 0 ? "; whole run, with the search: " : "; about ");
+    lull_verdict_append_joules(line, saved->joules, &report->price);
     if (saved->iterations == 0)
-        line_append(line, " %s than without Lull", direction);
+        lull_verdict_append(line, " %s than without Lull", direction);
     else
-        line_append(line, " %s in %" PRIu64 " iterations", direction, saved->iterations);
+        lull_verdict_append(line, " %s in %" PRIu64 " iterations", direction, saved->iterations);
 }
 
 static void write_energy(const struct lull_report *report, const struct lull_report_gain *gain,
@@ -189,22 +189,22 @@ static void write_energy(const struct lull_report *report, const struct lull_rep
 
     if (lull_verdict_judge_slowdown(gain) == LULL_GAIN_SLOWDOWN_ABOVE &&
         isfinite(gain->saving_ratio)) {
-        line_append(line, "not counted as a saving, because the job was slower than allowed: ");
+        lull_verdict_append(line, "not counted as a saving, because the job was slower than allowed: ");
         lull_gain_change_text(gain->saving_ratio, gain->low_ratio, gain->high_ratio,
                               line + strlen(line), LULL_VERDICT_LINE_SIZE - strlen(line));
     } else if (claim == LULL_GAIN_SAVING_UNKNOWN) {
         find_step(gain->saving_reason, &length);
-        line_append(line, "saving not known (%.*s)", (int)length, gain->saving_reason);
+        lull_verdict_append(line, "saving not known (%.*s)", (int)length, gain->saving_reason);
     } else {
         lull_gain_saving_text(gain->saving_ratio, gain->low_ratio, gain->high_ratio, NULL, line,
                               LULL_VERDICT_LINE_SIZE);
     }
     if (claim == LULL_GAIN_SAVING_ESTIMATED)
-        line_append(line, " (no interval known)");
+        lull_verdict_append(line, " (no interval known)");
     if (saved->iterations == 0 || claim != LULL_GAIN_SAVING_UNPROVEN)
         append_saved(line, saved, report);
     if (report->status != 0)
-        line_append(line, "; then %s", lull_verdict_exit_text(report->status, exit_text));
+        lull_verdict_append(line, "; then %s", lull_verdict_exit_text(report->status, exit_text));
 }
 
 /* Two runs whose clocks were the same in the end differ by the search and by chance, which is no
@@ -215,9 +215,9 @@ static void append_difference(char line[LULL_VERDICT_LINE_SIZE],
 {
     if (!isfinite(saved->joules))
         return;
-    line_append(line, "; the run with Lull used ");
-    append_joules(line, saved->joules, &report->price);
-    line_append(line, " %s, by the search and by differences between runs",
+    lull_verdict_append(line, "; the run with Lull used ");
+    lull_verdict_append_joules(line, saved->joules, &report->price);
+    lull_verdict_append(line, " %s, by the search and by differences between runs",
                 saved->joules < 0.0 ? "more" : "less");
 }
 
@@ -230,15 +230,15 @@ static void write_no_energy(const struct lull_report *report,
     size_t length;
 
     if (report->status != 0) {
-        line_append(line, "nothing saved: %s", lull_verdict_exit_text(report->status, exit_text));
+        lull_verdict_append(line, "nothing saved: %s", lull_verdict_exit_text(report->status, exit_text));
         return;
     }
     reason = lull_verdict_reason(report);
     find_step(reason, &length);
-    line_append(line, "nothing saved, %s: %.*s", lull_verdict_unlowered_text(report), (int)length,
+    lull_verdict_append(line, "nothing saved, %s: %.*s", lull_verdict_unlowered_text(report), (int)length,
                 reason);
     if (report->findings[0] != NULL && report->findings[1] != NULL)
-        line_append(line, "; the report has further reasons");
+        lull_verdict_append(line, "; the report has further reasons");
     append_difference(line, saved, report);
 }
 
@@ -277,18 +277,18 @@ static void write_time(const struct lull_report *report, const struct lull_repor
         shown = find_search(report);
     if (!has_lowered && report->comparison == NULL && report->limits == NULL &&
         count_switches(report) == 0) {
-        line_append(line, "not slower because of Lull: no clock was changed");
+        lull_verdict_append(line, "not slower because of Lull: no clock was changed");
         return;
     }
     lull_gain_slowdown_text(shown.slowdown_ratio, shown.slowdown_upper_ratio, shown.allowed_ratio,
                             shown.slowdown_reason, line, LULL_VERDICT_LINE_SIZE);
     if (isfinite(shown.slowdown_ratio) && isfinite(shown.slowdown_upper_ratio))
-        line_append(line, "; %g %% confidence", 100.0 * report->confidence);
+        lull_verdict_append(line, "; %g %% confidence", 100.0 * report->confidence);
     if (lull_verdict_judge_slowdown(&shown) == LULL_GAIN_SLOWDOWN_WITHIN &&
         isfinite(shown.allowed_ratio))
-        line_append(line, "; %.6g %% allowed", 100.0 * shown.allowed_ratio);
+        lull_verdict_append(line, "; %.6g %% allowed", 100.0 * shown.allowed_ratio);
     if (!has_lowered)
-        line_append(line, "; clock search included");
+        lull_verdict_append(line, "; clock search included");
 }
 
 /* ---- the next step ----------------------------------------------------------------------- */
@@ -300,16 +300,16 @@ static void write_next_of_failure(const struct lull_report *report,
     const bool has_failed_without =
         runs != NULL && runs->run_count > 0 && !runs->runs[runs->run_count - 1].is_managed;
 
-    line_append(line, "read the messages of the job");
+    lull_verdict_append(line, "read the messages of the job");
     if (has_failed_without) {
-        line_append(line, ": it failed in a run without Lull");
+        lull_verdict_append(line, ": it failed in a run without Lull");
         return;
     }
-    line_append(line, ". Lull knows of no error of its own that made the job fail");
+    lull_verdict_append(line, ". Lull knows of no error of its own that made the job fail");
     if (runs != NULL && lull_run_comparison_last(runs, false) != NULL)
-        line_append(line, ", but the run without Lull succeeded. Repeat both runs");
+        lull_verdict_append(line, ", but the run without Lull succeeded. Repeat both runs");
     else
-        line_append(line, ". If in doubt, run the command without lull run");
+        lull_verdict_append(line, ". If in doubt, run the command without lull run");
 }
 
 /* Returns the smallest larger tolerance that saves clearly more; NULL: none is known. */
@@ -334,11 +334,11 @@ static void write_next_of_success(const struct lull_report *report,
     struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
     const struct lull_job_frontier_point *const better = find_better(report, gain, points);
 
-    line_append(line, report->comparison != NULL
+    lull_verdict_append(line, report->comparison != NULL
                           ? "keep lull run before this command, without --compare"
                           : "keep lull run before this command");
     if (better != NULL)
-        line_append(line, "; --tolerance %g%% would save about %.1f %%%s",
+        lull_verdict_append(line, "; --tolerance %g%% would save about %.1f %%%s",
                     100.0 * better->slowdown_ratio, 100.0 * better->saving_ratio,
                     better->is_measured ? "" : " (predicted)");
 }
@@ -347,11 +347,11 @@ static void write_next_of_slower(const struct lull_report *report,
                                  char line[LULL_VERDICT_LINE_SIZE])
 {
     if (report->limits != NULL)
-        line_append(line, "run it with --power-limit auto, which finds a limit within --tolerance");
+        lull_verdict_append(line, "run it with --power-limit auto, which finds a limit within --tolerance");
     else if (report->comparison != NULL)
-        line_append(line, "repeat the comparison; if the job is slower again, run it without Lull");
+        lull_verdict_append(line, "repeat the comparison; if the job is slower again, run it without Lull");
     else
-        line_append(line, "check with --compare --compare-pairs 3; if the job is slower again, run "
+        lull_verdict_append(line, "check with --compare --compare-pairs 3; if the job is slower again, run "
                           "it without Lull");
 }
 
@@ -369,18 +369,18 @@ static bool write_next_of_doubt(const struct lull_report *report,
     const enum lull_gain_slowdown slowdown = lull_verdict_judge_slowdown(gain);
 
     if (saving == LULL_GAIN_SAVING_UNKNOWN)
-        append_step(line, gain->saving_reason, false);
+        lull_verdict_append_step(line, gain->saving_reason, false);
     else if (saving == LULL_GAIN_SAVING_NEGATIVE)
-        line_append(line, "run the job without Lull: lower clocks save nothing here");
+        lull_verdict_append(line, "run the job without Lull: lower clocks save nothing here");
     else if (saving != LULL_GAIN_SAVING_UNPROVEN && slowdown == LULL_GAIN_SLOWDOWN_WITHIN)
         return false;
     else if (has_few_pairs(report))
-        line_append(line, "use --compare-pairs 3: one pair of runs does not show how much runs "
+        lull_verdict_append(line, "use --compare-pairs 3: one pair of runs does not show how much runs "
                           "differ");
     else if (saving == LULL_GAIN_SAVING_UNPROVEN)
-        line_append(line, "use a longer run to prove the saving");
+        lull_verdict_append(line, "use a longer run to prove the saving");
     else
-        line_append(line, "use a longer run to bound the slowdown");
+        lull_verdict_append(line, "use a longer run to bound the slowdown");
     return true;
 }
 
@@ -397,11 +397,11 @@ static void write_next(const struct lull_report *report, const struct lull_repor
     if (report->status != 0)
         write_next_of_failure(report, line);
     else if (!lull_verdict_has_lowered(report))
-        append_step(line, lull_verdict_reason(report), false);
+        lull_verdict_append_step(line, lull_verdict_reason(report), false);
     else if (lull_verdict_judge_slowdown(gain) == LULL_GAIN_SLOWDOWN_ABOVE)
         write_next_of_slower(report, line);
     else if (report->findings[0] != NULL)
-        append_step(line, report->findings[0], true);
+        lull_verdict_append_step(line, report->findings[0], true);
     else if (!write_next_of_doubt(report, gain, line))
         write_next_of_success(report, gain, line);
 }
@@ -409,6 +409,10 @@ static void write_next(const struct lull_report *report, const struct lull_repor
 void lull_verdict_lines_make(const struct lull_report *report, const struct lull_report_gain *gain,
                              struct lull_verdict_lines *lines_out)
 {
+    if (report->serving != NULL) {
+        lull_serving_report_lines(report, lines_out);
+        return;
+    }
     *lines_out = (struct lull_verdict_lines){.saved = find_saved(report, gain)};
     if (lull_verdict_has_lowered(report))
         write_energy(report, gain, &lines_out->saved, lines_out->energy);

@@ -7,6 +7,7 @@
 #include "governor/report/gain_text.h"
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
+#include "governor/report/serving_report.h"
 #include "governor/report/verdict_lines.h"
 
 /* States the saving and the slowdown. With a slowdown above the permitted one the saving is not
@@ -44,7 +45,11 @@ static char *make_sentence(const struct lull_report *report, const struct lull_r
     /* A failed job is reported first, because its run proves little. */
     if (report->status != 0)
         fprintf(out, "%s", lull_verdict_exit_text(report->status, exit_text));
-    if (lull_verdict_has_lowered(report)) {
+    if (report->status != 0 && report->serving != NULL)
+        fprintf(out, "; until then ");
+    if (report->serving != NULL) {
+        lull_serving_report_sentence(report, out);
+    } else if (lull_verdict_has_lowered(report)) {
         fprintf(out, report->status != 0 ? "; until then " : "");
         verdict_print_gain(gain, out);
         fprintf(out, ": %s", subject != NULL ? subject : "");
@@ -114,8 +119,12 @@ void lull_verdict_report_print(const struct lull_report *report, FILE *out)
     struct lull_verdict_lines lines;
 
     lull_verdict_lines_make(report, &gain, &lines);
-    fprintf(out, "\n  Energy: %s\n  Time:   %s\n  Next:   %s\n", lines.energy, lines.time,
-            lines.next);
+    if (report->serving != NULL)
+        fprintf(out, "\n  Energy:  %s\n  Latency: %s\n  Next:    %s\n", lines.energy, lines.time,
+                lines.next);
+    else
+        fprintf(out, "\n  Energy: %s\n  Time:   %s\n  Next:   %s\n", lines.energy, lines.time,
+                lines.next);
 }
 
 void lull_verdict_report_print_basis(const struct lull_report *report, FILE *out)

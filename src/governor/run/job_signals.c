@@ -84,6 +84,17 @@ void lull_job_signals_pass_on(struct lull_job_signals *signals, const struct lul
             job_signal_forward(signals, &info, job);
 }
 
+bool lull_job_signals_ask_for_end(struct lull_job_signals *signals)
+{
+    struct signalfd_siginfo info;
+    bool is_asked = false;
+
+    while (read(signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        is_asked = is_asked || info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM ||
+                   info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
+    return is_asked;
+}
+
 void lull_job_signals_close(struct lull_job_signals *signals)
 {
     if (signals->fd >= 0)

@@ -33,6 +33,10 @@ int lull_job_signals_open(struct lull_job_signals *signals, struct lull_error *e
  * whatever their source. */
 void lull_job_signals_await_job(struct lull_job_signals *signals);
 
+/* Takes the pending signals, where there is no job. Returns whether one of them is to end this
+ * process: SIGINT, SIGTERM, SIGHUP or SIGQUIT. */
+bool lull_job_signals_ask_for_end(struct lull_job_signals *signals);
+
 /* Passes pending signals on to the job. */
 void lull_job_signals_pass_on(struct lull_job_signals *signals, const struct lull_child *job);
 

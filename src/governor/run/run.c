@@ -59,7 +59,9 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
     int64_t end_ns;
     int result;
 
-    lull_run_pass_prepare(pass, observe_only);
+    result = lull_run_pass_prepare(pass, observe_only, err);
+    if (result < 0)
+        return result;
     lull_run_pass_sample(pass);
     lull_run_pass_begin_scalars(pass);
     begin_ns = lull_now_ns();
@@ -70,6 +72,8 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
         return result;
     lull_run_pass_watch(pass);
     end_ns = lull_now_ns();
+    if (pass->serving != NULL)
+        lull_serving_end(pass->serving, end_ns);
     lull_run_live_close(&pass->live);
     pass->wall_s = (double)(end_ns - begin_ns) * 1e-9;
     leave_nodes(pass);
@@ -104,6 +108,7 @@ static void end_pass(struct lull_run_pass *pass)
     lull_straggler_response_destroy(pass->response);
     lull_online_destroy(pass->online);
     lull_limits_destroy(pass->limits);
+    lull_serving_destroy(pass->serving);
     lull_event_segment_destroy(pass->job);
 }
 
@@ -184,6 +189,7 @@ static void managed_run_write_report(struct lull_managed_run *run,
         .runner = managed->runner,
         .response = managed->response,
         .limits = managed->limits,
+        .serving = managed->serving,
         .swing = has_swing ? &swing : NULL,
         .swing_ratio = run->options->control.swing_ratio,
         .frontier = has_frontier ? &frontier : NULL,
@@ -324,12 +330,13 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
         lull_run_note(&run, signals_err.text);
     result = lull_run_adopt_job(&run, err);
     if (result == 0) {
-        lull_run_open_devices(&run);
-        result = lull_run_check_limit(&run, err);
+        result = lull_run_open_devices(&run, err);
+        if (result == 0)
+            result = lull_run_check_limit(&run, err);
     }
     if (result == 0)
         result = managed_run_command(&run, &unmanaged, &managed, status_out, err);
-    if (result == 0 && managed.ended)
+    if (result == 0 && managed.ended && managed.serving == NULL)
         lull_run_findings_add(&managed);
     if (result == 0 && managed.ended)
         managed_run_write_report(&run, &unmanaged, &managed, *status_out);

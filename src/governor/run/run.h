@@ -15,6 +15,7 @@
 #include "governor/limits/power_limits.h"
 #include "governor/plan/online.h"
 #include "governor/report/energy_price.h"
+#include "governor/serving/serving.h"
 
 /* Form in which progress is shown: see run_progress.h. */
 enum lull_run_progress_kind {
@@ -25,7 +26,7 @@ enum lull_run_progress_kind {
 };
 
 struct lull_run_options {
-    char *const *command; /* NULL-terminated, at least one word */
+    char *const *command; /* NULL-terminated, at least one word; with is_attached, for reports */
     struct lull_controller_config control;
     struct lull_peers_options peers; /* endpoint NULL: the job has one node */
     bool compare;                    /* run the command unmanaged as well */
@@ -40,6 +41,11 @@ struct lull_run_options {
     uint32_t plan_count;               /* 0: sections are managed, unless online or limits is set */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
     struct lull_limits_options limits; /* with is_wanted, a power limit is managed, not sections */
+    struct lull_serving_options serving; /* with is_wanted, a server is managed, not sections */
+    bool is_attached;     /* no command is started: what runs on the GPUs is managed, until a signal
+                             or its end... */
+    int64_t duration_ns;  /* ...or after this time; 0: no limit */
+    const char *gpus;     /* with is_attached: list such as 0,2-3; NULL: all visible GPUs */
     struct lull_energy_price price;    /* prices with which the report computes energy */
     bool has_launcher;    /* another program starts the command, and holds the other end of this: */
     uint32_t launcher_fd; /* see lull_child_adopt(); not with compare */
@@ -51,7 +57,8 @@ struct lull_run_options {
 /*
  * Runs it. *status_out is the command's own status (128 + N for a signal); with compare, the status
  * of the last run, which is the first that failed. Errors: only those that prevented the command
- * from running at all; -EINVAL: an option is not possible here, and the text says which.
+ * from running at all; -EINVAL: an option is not possible here, and the text says which. With
+ * is_attached also all that keeps the GPUs from being managed: those of actuator.h and device.h.
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
 

@@ -17,6 +17,7 @@
 #include "governor/run/run_missing.h"
 #include "governor/run/run_pass.h"
 #include "governor/run/run_progress.h"
+#include "governor/serving/serving_live.h"
 #include "wire/job_file.h"
 #include "wire/viewers.h"
 
@@ -71,6 +72,9 @@ static enum lull_live_ruler ruler_of(const struct lull_run_pass *pass)
 {
     if (pass->observe_only)
         return LULL_LIVE_BY_NONE;
+    if (pass->serving != NULL)
+        return pass->run->options->serving.has_objective ? LULL_LIVE_BY_OBJECTIVE
+                                                         : LULL_LIVE_BY_IDLENESS;
     if (pass->limits != NULL)
         return LULL_LIVE_BY_LIMIT;
     return pass->runner != NULL ? LULL_LIVE_BY_PLAN : LULL_LIVE_BY_SECTION;
@@ -186,6 +190,8 @@ static enum lull_live_state run_live_state_of(const struct lull_run_pass *pass, 
 {
     const struct lull_control_gpu *state = lull_control_gpu(pass->control, gpu);
 
+    if (pass->serving != NULL)
+        return state->leased ? LULL_LIVE_MANAGED : LULL_LIVE_UNUSED;
     if (state->process < 0)
         return LULL_LIVE_UNUSED;
     if (state->shared || state->refusal.code != 0 || lull_driver_watch_denies(&state->driver) ||
@@ -305,6 +311,15 @@ static void show_energy(const struct lull_run_pass *pass, uint32_t index, struct
     gpu->energy_resets = so_far.resets;
 }
 
+static const char *run_live_state_text(const struct lull_run_pass *pass, uint32_t index)
+{
+    if (pass->run->leases.is_paused && lull_control_gpu(pass->control, index)->leased)
+        return "paused: at the reference, not leased";
+    if (pass->serving != NULL)
+        return lull_serving_gpu_text(pass->serving, index);
+    return lull_gpu_state_text(pass->control, index);
+}
+
 static void show_gpu(const struct lull_run_pass *pass, uint32_t index, int64_t now_ns,
                      struct lull_live_gpu *gpu)
 {
@@ -312,9 +327,7 @@ static void show_gpu(const struct lull_run_pass *pass, uint32_t index, int64_t n
     const double run_s = (double)(now_ns - pass->live.run->begin_ns) * 1e-9;
 
     gpu->state = run_live_state_of(pass, index);
-    PUT_TEXT(gpu->state_text, gpu->state == LULL_LIVE_MANAGED && pass->run->leases.is_paused
-                                  ? "paused: at the reference, not leased"
-                                  : lull_gpu_state_text(pass->control, index));
+    PUT_TEXT(gpu->state_text, run_live_state_text(pass, index));
     gpu->ranks = lull_control_gpu(pass->control, index)->ranks;
     show_readings(&pass->live, index, gpu);
     show_energy(pass, index, gpu);
@@ -443,6 +456,8 @@ void lull_run_live_show(struct lull_run_pass *pass, int64_t now_ns)
     show_slowdown(pass, run);
     lull_control_unlock(pass->control);
     run_live_sum(run);
+    if (pass->serving != NULL)
+        lull_serving_live_show(pass->serving, now_ns, &run->serving);
     run->is_paused = managed->leases.is_paused;
     run->has_lost_leases = managed->leases.is_lost && !managed->leases.is_paused;
     if (run->is_paused)

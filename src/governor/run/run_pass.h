@@ -78,6 +78,7 @@ struct lull_run_pass {
     struct lull_online *online;               /* NULL: plans are given, or none */
     struct lull_straggler_response *response; /* NULL: stragglers are not looked for */
     struct lull_limits *limits;               /* NULL: power limits are not set */
+    struct lull_serving *serving;             /* NULL: no server is managed */
     struct lull_accounting *accounting;       /* NULL: no GPU, or no memory */
     struct lull_child child;
     int status;
@@ -87,6 +88,7 @@ struct lull_run_pass {
     bool is_denied;                            /* it only observes because a right is missing */
     bool has_energy[LULL_CONTROLLER_MAX_GPUS]; /* its energy was read since a rank uses it */
     uint64_t ticks;
+    int64_t begin_ns; /* of watching */
     struct lull_run_trials trials; /* as far as who looks on has looked at them */
     struct lull_run_live live;
     struct lull_run_progress progress;
@@ -98,6 +100,7 @@ struct lull_run_pass {
     uv_loop_t loop;
     uv_poll_t child_poll;
     uv_timer_t timer;
+    uv_timer_t serving_timer;
     uv_poll_t signals;
 };
 
@@ -117,8 +120,9 @@ void lull_run_found(struct lull_managed_run *run, const char *text);
 int lull_run_adopt_job(struct lull_managed_run *run, struct lull_error *err);
 
 /* Opens the GPUs that the command sees, their sampler and their actuator. A failure is noted, and
- * the command runs unmanaged. */
-void lull_run_open_devices(struct lull_managed_run *run);
+ * the command runs unmanaged. Errors, of a run that is attached only: why its GPUs cannot be
+ * managed. */
+int lull_run_open_devices(struct lull_managed_run *run, struct lull_error *err);
 
 /* Opens the actuator unless one is open; without one the command is observed only. */
 void lull_run_open_actuator(struct lull_managed_run *run);
@@ -133,8 +137,9 @@ int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *
 /* Loads the plans. Errors: -EINVAL one cannot be read, or is none; the text names its file. */
 int lull_run_load_plans(struct lull_managed_run *run, struct lull_error *err);
 
-/* Makes the job's segment and the control loop; without them the command still runs. */
-void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only);
+/* Makes the job's segment and the control loop; without them the command still runs. Errors, of a
+ * run that is attached only: why its GPUs cannot be managed. */
+int lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only, struct lull_error *err);
 
 /* Starts the command as the child. Errors: those of lull_child_start_as. */
 int lull_run_pass_start_job(struct lull_run_pass *pass, struct lull_error *err);
@@ -149,7 +154,7 @@ void lull_run_pass_begin_scalars(struct lull_run_pass *pass);
 void lull_run_pass_report_scalars(struct lull_run_pass *pass);
 void lull_run_pass_end_scalars(struct lull_run_pass *pass);
 
-/* Returns when the child has ended: until then it passes signals on, samples, and renews leases. */
+/* Returns when the child, or what the run is attached to, has ended: until then it passes signals on, samples, and renews leases. */
 void lull_run_pass_watch(struct lull_run_pass *pass);
 
 #endif

@@ -94,7 +94,7 @@ static void run_progress_describe(struct lull_run_pass *pass, int64_t now_ns, ch
                                   size_t size)
 {
     text[0] = '\0';
-    if (pass->observe_only || pass->limits != NULL || pass->runner != NULL)
+    if (pass->observe_only || pass->serving != NULL || pass->limits != NULL || pass->runner != NULL)
         return;
     snprintf(text, size, ": ");
     lull_run_progress_describe(pass->control, text + 2, size - 2);

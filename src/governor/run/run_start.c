@@ -63,23 +63,46 @@ static void run_start_choose_gpus(struct lull_managed_run *run)
     lull_run_note(run, text);
 }
 
-void lull_run_open_devices(struct lull_managed_run *run)
+/* Opens what a run that is attached needs: it has no command that could run without. */
+static int open_attached(struct lull_managed_run *run, struct lull_error *err)
+{
+    const struct lull_run_options *const options = run->options;
+    int result = lull_devices_open_until(lull_now_ns() + OPEN_MS * LULL_NS_PER_MS, &run->devices,
+                                         err);
+
+    if (result < 0) {
+        run->devices = NULL;
+        return result;
+    }
+    result = lull_visible_gpus_choose(run->devices, options->gpus, run->gpus, &run->gpu_count, err);
+    if (result == 0)
+        result = lull_sampler_start(run->devices, run->gpus, run->gpu_count, &run->sampler, err);
+    if (result == 0)
+        result = lull_run_leases_open(&run->leases, run->devices, options->runtime_dir,
+                                      options->no_daemon, err);
+    return result;
+}
+
+int lull_run_open_devices(struct lull_managed_run *run, struct lull_error *err_out)
 {
     struct lull_error err = {0};
     char text[sizeof(err.text) + 128];
 
+    if (run->options->is_attached)
+        return open_attached(run, err_out);
     if (lull_devices_open_until(lull_now_ns() + OPEN_MS * LULL_NS_PER_MS, &run->devices, &err) <
         0) {
         run->devices = NULL;
         snprintf(text, sizeof(text), "the command runs unmanaged: %s" DOCTOR, err.text);
         lull_run_note(run, text);
-        return;
+        return 0;
     }
     run_start_choose_gpus(run);
     if (run->gpu_count > 0 &&
         lull_sampler_start(run->devices, run->gpus, run->gpu_count, &run->sampler, &err) < 0)
         lull_run_note(run, err.text);
     lull_run_open_actuator(run);
+    return 0;
 }
 
 static void choose_probes(struct lull_managed_run *run)
@@ -98,7 +121,7 @@ static void choose_probes(struct lull_managed_run *run)
 
 void lull_run_choose_probes(struct lull_managed_run *run)
 {
-    if (run->gpu_count > 0 && !run->options->has_launcher)
+    if (run->gpu_count > 0 && !run->options->has_launcher && !run->options->serving.is_wanted)
         choose_probes(run);
 }
 
@@ -216,7 +239,21 @@ static int begin_job(struct lull_run_pass *pass, struct lull_error *err)
                : lull_error_set(err, -ENOENT, "the job runs without probes, unmanaged");
 }
 
-void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
+/* Creates what manages a server, and leases the GPUs of one that runs already. */
+static int begin_serving(struct lull_run_pass *pass, struct lull_error *err)
+{
+    const struct lull_run_options *const options = pass->run->options;
+    int result;
+
+    if (!options->serving.is_wanted || pass->observe_only)
+        return 0;
+    result = lull_serving_create(&options->serving, pass->control, &pass->serving, err);
+    if (result < 0 || !options->is_attached)
+        return result;
+    return lull_serving_lease_all(pass->serving, err);
+}
+
+int lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only, struct lull_error *err_out)
 {
     struct lull_managed_run *run = pass->run;
     struct lull_controller_config config = run->options->control;
@@ -226,12 +263,13 @@ void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
     pass->observe_only = config.observe_only;
     pass->is_denied = !observe_only && run->leases.actuator == NULL;
     if (run->gpu_count == 0)
-        return;
+        return 0;
     if (run->options->limits.is_wanted && !config.observe_only) {
         pass->limits =
             lull_limits_create(&run->options->limits, run->options->command, run->devices);
         config.observe_only = pass->limits != NULL;
     }
+    config.observe_only = config.observe_only || run->options->serving.is_wanted;
     if (!observe_only)
         join_nodes(pass);
     config.together = pass->peers != NULL;
@@ -245,17 +283,22 @@ void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
         pass->response = lull_straggler_response_create();
     if (begin_job(pass, &err) < 0 ||
         create_control(pass, &config, observe_only ? NULL : run->leases.actuator, &err) < 0 ||
-        run_start_child(pass, &err) < 0) {
+        run_start_child(pass, &err) < 0 || begin_serving(pass, &err) < 0) {
+        if (run->options->is_attached)
+            return lull_error_set(err_out, err.code, "%s", err.text);
         lull_run_note(run, err.text);
+        lull_serving_destroy(pass->serving);
         lull_control_destroy(pass->control);
         lull_accounting_destroy(pass->accounting);
         lull_event_segment_destroy(pass->job);
         pass->accounting = NULL;
+        pass->serving = NULL;
         pass->control = NULL;
         pass->job = NULL;
-        return;
+        return 0;
     }
     lull_run_live_open(pass);
+    return 0;
 }
 
 int lull_run_pass_start_job(struct lull_run_pass *pass, struct lull_error *err)
@@ -268,6 +311,8 @@ int lull_run_pass_start_job(struct lull_run_pass *pass, struct lull_error *err)
         .signals = run->signals.fd >= 0 ? &run->signals.inherited : NULL,
     };
 
+    if (run->options->is_attached)
+        return 0;
     if (run->options->has_launcher) {
         pass->child = run->adopted;
         return 0;

@@ -33,12 +33,28 @@ static void run_watch_close_handle(uv_handle_t *handle, void *unused)
         uv_close(handle, NULL);
 }
 
+static void run_watch_end(struct lull_run_pass *pass)
+{
+    pass->ended = true;
+    uv_walk(&pass->loop, run_watch_close_handle, NULL);
+}
+
+static bool has_attached_ended(const struct lull_run_pass *pass)
+{
+    const int64_t duration_ns = pass->run->options->duration_ns;
+    const int64_t now_ns = lull_now_ns();
+
+    return (duration_ns > 0 && now_ns - pass->begin_ns >= duration_ns) ||
+           lull_serving_has_ended(pass->serving, now_ns);
+}
+
 static void run_watch_check_end(struct lull_run_pass *pass)
 {
-    if (!pass->ended && lull_child_reap(&pass->child, false, &pass->status)) {
-        pass->ended = true;
-        uv_walk(&pass->loop, run_watch_close_handle, NULL);
-    }
+    if (pass->ended)
+        return;
+    if (pass->run->options->is_attached ? has_attached_ended(pass)
+                                        : lull_child_reap(&pass->child, false, &pass->status))
+        run_watch_end(pass);
 }
 
 static void on_child(uv_poll_t *handle, int status, int events)
@@ -54,7 +70,10 @@ static void run_watch_on_signal(uv_poll_t *handle, int status, int events)
 
     (void)status;
     (void)events;
-    lull_job_signals_pass_on(&pass->run->signals, &pass->child);
+    if (!pass->run->options->is_attached)
+        lull_job_signals_pass_on(&pass->run->signals, &pass->child);
+    else if (lull_job_signals_ask_for_end(&pass->run->signals) && !pass->ended)
+        run_watch_end(pass);
 }
 
 /* Returns the fields to read of a GPU. Without a rank, only its energy is needed. As soon as it has
@@ -66,13 +85,15 @@ static uint32_t wanted_of(struct lull_run_pass *pass, uint32_t gpu, bool energy)
 
     energy = energy || (is_bound && !pass->has_energy[gpu]);
     if (!is_bound && !energy)
-        return 0;
+        wanted = 0;
     if (is_bound)
         wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS | LULL_READING_XIDS;
     if (energy)
         wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE | LULL_READING_POWER_LIMIT;
     if (pass->limits != NULL)
         wanted |= lull_limits_wanted(pass->limits, pass->control, gpu, lull_now_ns());
+    if (pass->serving != NULL)
+        wanted |= lull_serving_wanted(pass->serving, gpu, lull_now_ns());
     return wanted;
 }
 
@@ -83,12 +104,22 @@ static void sampler_request(struct lull_run_pass *pass, bool energy)
 
     for (uint32_t i = 0; i < pass->run->gpu_count; i++)
         round.wanted[i] = wanted_of(pass, i, energy);
-    round.lists = lull_control_wants_lists(pass->control, lull_now_ns());
+    round.lists = lull_control_wants_lists(pass->control, lull_now_ns()) ||
+                  (pass->serving != NULL &&
+                   lull_serving_wants_lists(pass->serving, lull_now_ns()));
     if (!lull_sampler_ask(pass->run->sampler, &round))
         return;
     for (uint32_t i = 0; i < pass->run->gpu_count; i++)
         pass->has_energy[i] = (round.wanted[i] & LULL_READING_SM_CLOCK) != 0 &&
                               (pass->has_energy[i] || (round.wanted[i] & LULL_READING_ENERGY) != 0);
+}
+
+static void take_list(struct lull_run_pass *pass, uint32_t gpu,
+                      const struct lull_device_processes *list)
+{
+    lull_control_take_list(pass->control, gpu, list);
+    if (pass->serving != NULL)
+        lull_serving_take_list(pass->serving, gpu, list, pass->child.pid, lull_now_ns());
 }
 
 /* Takes the lists of processes on each GPU, and binds new processes to their GPUs. */
@@ -98,7 +129,7 @@ static void bind_processes(struct lull_run_pass *pass)
     uint32_t gpu;
 
     while (pass->run->sampler != NULL && lull_sampler_take_list(pass->run->sampler, &gpu, &list))
-        lull_control_take_list(pass->control, gpu, &list);
+        take_list(pass, gpu, &list);
     lull_control_bind(pass->control);
 }
 
@@ -116,6 +147,8 @@ static void run_watch_take_samples(struct lull_run_pass *pass)
         lull_run_live_take(&pass->live, gpu, wanted, &sample.reading);
         if (pass->limits != NULL)
             lull_limits_take(pass->limits, gpu, wanted, &sample);
+        if (pass->serving != NULL)
+            lull_serving_take(pass->serving, gpu, wanted, &sample);
         if (pass->accounting != NULL)
             lull_accounting_take(pass->accounting, gpu, &sample);
     }
@@ -171,6 +204,8 @@ static void run_watch_heartbeat(struct lull_run_pass *pass)
     lull_run_note(pass->run, text.text);
     if (change == LULL_RUN_LEASES_BACK && pass->limits != NULL)
         lull_limits_resume(pass->limits, pass->control);
+    if (change == LULL_RUN_LEASES_BACK && pass->serving != NULL)
+        lull_serving_resume(pass->serving);
 }
 
 /* Pauses or continues, as requested by a live view. */
@@ -284,18 +319,44 @@ static void on_tick(uv_timer_t *timer)
     run_watch_check_end(pass);
 }
 
+/* A server's load changes within milliseconds, and readings wait for no tick. */
+static void on_serving_tick(uv_timer_t *timer)
+{
+    struct lull_run_pass *const pass = timer->data;
+    const int64_t now_ns = lull_now_ns();
+    struct lull_error note;
+    bool is_due = lull_serving_wants_lists(pass->serving, now_ns);
+
+    if (pass->run->sampler != NULL) {
+        run_watch_take_samples(pass);
+        for (uint32_t i = 0; i < pass->run->gpu_count; i++)
+            is_due = is_due || lull_serving_wanted(pass->serving, i, now_ns) != 0;
+        if (is_due)
+            sampler_request(pass, false);
+    }
+    lull_serving_tick(pass->serving, pass->accounting, now_ns, &note);
+    if (note.code != 0)
+        lull_run_note(pass->run, note.text);
+}
+
 void lull_run_pass_watch(struct lull_run_pass *pass)
 {
+    pass->begin_ns = lull_now_ns();
     uv_loop_init(&pass->loop);
     uv_timer_init(&pass->loop, &pass->timer);
     pass->timer.data = pass;
     uv_timer_start(&pass->timer, on_tick, 0, TICK_MS);
+    if (pass->serving != NULL) {
+        uv_timer_init(&pass->loop, &pass->serving_timer);
+        pass->serving_timer.data = pass;
+        uv_timer_start(&pass->serving_timer, on_serving_tick, 0, LULL_SERVING_TICK_MS);
+    }
     if (pass->run->signals.fd >= 0) {
         uv_poll_init(&pass->loop, &pass->signals, pass->run->signals.fd);
         pass->signals.data = pass;
         uv_poll_start(&pass->signals, UV_READABLE, run_watch_on_signal);
     }
-    if (pass->child.pidfd >= 0) {
+    if (!pass->run->options->is_attached && pass->child.pidfd >= 0) {
         uv_poll_init(&pass->loop, &pass->child_poll, pass->child.pidfd);
         pass->child_poll.data = pass;
         uv_poll_start(&pass->child_poll, UV_READABLE, on_child);
