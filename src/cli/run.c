@@ -39,7 +39,7 @@ struct run_arguments {
     struct lull_energy_price given;          /* by options */
     char report[LULL_RUN_REPORT_SIZE];       /* default path of the report */
     char secret[LULL_JOB_SECRET_DIGITS + 2]; /* with room to see that it is too long */
-    char metrics[LULL_METRICS_URL_BYTES]; /* address guessed from the command */
+    char metrics[LULL_METRICS_URL_BYTES];    /* address guessed from the command */
     bool is_json;
 };
 

@@ -14,12 +14,12 @@ int lull_cli_parse_slo(const char *text, void *serving, struct lull_error *err);
 /* The field is a struct lull_serving_options. */
 #define LULL_CLI_SLO_ROW(OBJECT, FIELD, ...)                                                       \
     LULL_VALUE("slo", "OBJECTIVE", OWN, OBJECT, FIELD,                                             \
-               "Lower the clocks by load, such that requests meet this latency objective as "     \
+               "Lower the clocks by load, such that requests meet this latency objective as "      \
                "often as at the highest clock.",                                                   \
                .parse = lull_cli_parse_slo,                                                        \
                .expected = "bounds of TTFT and TPOT, such as ttft=500ms,tpot=50ms@p99",            \
                .more = "ttft bounds the time to the first token, tpot the mean time of each "      \
-                       "token after it; p99 is the share of requests that have to meet both. "    \
+                       "token after it; p99 is the share of requests that have to meet both. "     \
                        "Needs --metrics.",                                                         \
                __VA_ARGS__)
 

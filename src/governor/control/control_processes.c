@@ -55,8 +55,8 @@ static void control_process_begin_lease(struct lull_governed_gpu *gpu, uint32_t 
 static int check_leasable(const struct lull_governed_gpu *gpu, struct lull_error *err)
 {
     if (gpu->info->status < 0 && gpu->info->uuid[0] == '\0')
-        return lull_error_set(err, LULL_E_NO_DEVICE,
-                              "the GPU was %s; see the kernel's log (dmesg)", gpu->info->name);
+        return lull_error_set(err, LULL_E_NO_DEVICE, "the GPU was %s; see the kernel's log (dmesg)",
+                              gpu->info->name);
     if (gpu->info->sm_clock_count > 0)
         return 0;
     if (gpu->info->status < 0)

@@ -256,8 +256,8 @@ static void write_serving_energy(const struct lull_report *report,
     } else if (saving->reason != NULL) {
         lull_verdict_append(line, "saving not known (%s)", saving->reason);
     } else {
-        lull_verdict_append(line, "about %.1f %% saved (estimate, no interval known): ",
-                            100.0 * saving->ratio);
+        lull_verdict_append(
+            line, "about %.1f %% saved (estimate, no interval known): ", 100.0 * saving->ratio);
         lull_verdict_append_joules(line, saving->joules, &report->price);
     }
     if (summary->parks > 0) {

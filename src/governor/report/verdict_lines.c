@@ -68,7 +68,8 @@ static const char *find_step(const char *message, size_t *reason_length_out)
 }
 
 /* Appends a step, and what it is the answer to. */
-void lull_verdict_append_step(char line[LULL_VERDICT_LINE_SIZE], const char *message, bool has_reason)
+void lull_verdict_append_step(char line[LULL_VERDICT_LINE_SIZE], const char *message,
+                              bool has_reason)
 {
     size_t length;
     const char *const step = find_step(message, &length);
@@ -172,7 +173,8 @@ static void append_saved(char line[LULL_VERDICT_LINE_SIZE], const struct lull_ve
 
     if (!isfinite(saved->joules))
         return;
-    lull_verdict_append(line, saved->iterations == 0 ? "; whole run, with the search: " : "; about ");
+    lull_verdict_append(line,
+                        saved->iterations == 0 ? "; whole run, with the search: " : "; about ");
     lull_verdict_append_joules(line, saved->joules, &report->price);
     if (saved->iterations == 0)
         lull_verdict_append(line, " %s than without Lull", direction);
@@ -189,7 +191,8 @@ static void write_energy(const struct lull_report *report, const struct lull_rep
 
     if (lull_verdict_judge_slowdown(gain) == LULL_GAIN_SLOWDOWN_ABOVE &&
         isfinite(gain->saving_ratio)) {
-        lull_verdict_append(line, "not counted as a saving, because the job was slower than allowed: ");
+        lull_verdict_append(line,
+                            "not counted as a saving, because the job was slower than allowed: ");
         lull_gain_change_text(gain->saving_ratio, gain->low_ratio, gain->high_ratio,
                               line + strlen(line), LULL_VERDICT_LINE_SIZE - strlen(line));
     } else if (claim == LULL_GAIN_SAVING_UNKNOWN) {
@@ -218,7 +221,7 @@ static void append_difference(char line[LULL_VERDICT_LINE_SIZE],
     lull_verdict_append(line, "; the run with Lull used ");
     lull_verdict_append_joules(line, saved->joules, &report->price);
     lull_verdict_append(line, " %s, by the search and by differences between runs",
-                saved->joules < 0.0 ? "more" : "less");
+                        saved->joules < 0.0 ? "more" : "less");
 }
 
 static void write_no_energy(const struct lull_report *report,
@@ -230,13 +233,14 @@ static void write_no_energy(const struct lull_report *report,
     size_t length;
 
     if (report->status != 0) {
-        lull_verdict_append(line, "nothing saved: %s", lull_verdict_exit_text(report->status, exit_text));
+        lull_verdict_append(line, "nothing saved: %s",
+                            lull_verdict_exit_text(report->status, exit_text));
         return;
     }
     reason = lull_verdict_reason(report);
     find_step(reason, &length);
-    lull_verdict_append(line, "nothing saved, %s: %.*s", lull_verdict_unlowered_text(report), (int)length,
-                reason);
+    lull_verdict_append(line, "nothing saved, %s: %.*s", lull_verdict_unlowered_text(report),
+                        (int)length, reason);
     if (report->findings[0] != NULL && report->findings[1] != NULL)
         lull_verdict_append(line, "; the report has further reasons");
     append_difference(line, saved, report);
@@ -335,24 +339,27 @@ static void write_next_of_success(const struct lull_report *report,
     const struct lull_job_frontier_point *const better = find_better(report, gain, points);
 
     lull_verdict_append(line, report->comparison != NULL
-                          ? "keep lull run before this command, without --compare"
-                          : "keep lull run before this command");
+                                  ? "keep lull run before this command, without --compare"
+                                  : "keep lull run before this command");
     if (better != NULL)
         lull_verdict_append(line, "; --tolerance %g%% would save about %.1f %%%s",
-                    100.0 * better->slowdown_ratio, 100.0 * better->saving_ratio,
-                    better->is_measured ? "" : " (predicted)");
+                            100.0 * better->slowdown_ratio, 100.0 * better->saving_ratio,
+                            better->is_measured ? "" : " (predicted)");
 }
 
 static void write_next_of_slower(const struct lull_report *report,
                                  char line[LULL_VERDICT_LINE_SIZE])
 {
     if (report->limits != NULL)
-        lull_verdict_append(line, "run it with --power-limit auto, which finds a limit within --tolerance");
+        lull_verdict_append(
+            line, "run it with --power-limit auto, which finds a limit within --tolerance");
     else if (report->comparison != NULL)
-        lull_verdict_append(line, "repeat the comparison; if the job is slower again, run it without Lull");
+        lull_verdict_append(
+            line, "repeat the comparison; if the job is slower again, run it without Lull");
     else
-        lull_verdict_append(line, "check with --compare --compare-pairs 3; if the job is slower again, run "
-                          "it without Lull");
+        lull_verdict_append(
+            line, "check with --compare --compare-pairs 3; if the job is slower again, run "
+                  "it without Lull");
 }
 
 static bool has_few_pairs(const struct lull_report *report)
@@ -375,8 +382,9 @@ static bool write_next_of_doubt(const struct lull_report *report,
     else if (saving != LULL_GAIN_SAVING_UNPROVEN && slowdown == LULL_GAIN_SLOWDOWN_WITHIN)
         return false;
     else if (has_few_pairs(report))
-        lull_verdict_append(line, "use --compare-pairs 3: one pair of runs does not show how much runs "
-                          "differ");
+        lull_verdict_append(line,
+                            "use --compare-pairs 3: one pair of runs does not show how much runs "
+                            "differ");
     else if (saving == LULL_GAIN_SAVING_UNPROVEN)
         lull_verdict_append(line, "use a longer run to prove the saving");
     else

@@ -30,8 +30,8 @@ struct lull_verdict_lines {
 void lull_verdict_lines_make(const struct lull_report *report, const struct lull_report_gain *gain,
                              struct lull_verdict_lines *lines_out);
 
-/* Append formatted text; an amount of energy as "4.21 MJ (1.17 kWh, 0.351 EUR)", without a sign; and
- * the step that a message names, with what it is the answer to. */
+/* Append formatted text; an amount of energy as "4.21 MJ (1.17 kWh, 0.351 EUR)", without a sign;
+ * and the step that a message names, with what it is the answer to. */
 void lull_verdict_append(char line[LULL_VERDICT_LINE_SIZE], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void lull_verdict_append_joules(char line[LULL_VERDICT_LINE_SIZE], double joules,

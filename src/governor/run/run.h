@@ -42,11 +42,11 @@ struct lull_run_options {
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
     struct lull_limits_options limits; /* with is_wanted, a power limit is managed, not sections */
     struct lull_serving_options serving; /* with is_wanted, a server is managed, not sections */
-    bool is_attached;     /* no command is started: what runs on the GPUs is managed, until a signal
-                             or its end... */
-    int64_t duration_ns;  /* ...or after this time; 0: no limit */
-    const char *gpus;     /* with is_attached: list such as 0,2-3; NULL: all visible GPUs */
-    struct lull_energy_price price;    /* prices with which the report computes energy */
+    bool is_attached;    /* no command is started: what runs on the GPUs is managed, until a signal
+                            or its end... */
+    int64_t duration_ns; /* ...or after this time; 0: no limit */
+    const char *gpus;    /* with is_attached: list such as 0,2-3; NULL: all visible GPUs */
+    struct lull_energy_price price; /* prices with which the report computes energy */
     bool has_launcher;    /* another program starts the command, and holds the other end of this: */
     uint32_t launcher_fd; /* see lull_child_adopt(); not with compare */
     const char *report;   /* directory; NULL: none */

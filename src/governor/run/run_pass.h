@@ -88,7 +88,7 @@ struct lull_run_pass {
     bool is_denied;                            /* it only observes because a right is missing */
     bool has_energy[LULL_CONTROLLER_MAX_GPUS]; /* its energy was read since a rank uses it */
     uint64_t ticks;
-    int64_t begin_ns; /* of watching */
+    int64_t begin_ns;              /* of watching */
     struct lull_run_trials trials; /* as far as who looks on has looked at them */
     struct lull_run_live live;
     struct lull_run_progress progress;
@@ -154,7 +154,8 @@ void lull_run_pass_begin_scalars(struct lull_run_pass *pass);
 void lull_run_pass_report_scalars(struct lull_run_pass *pass);
 void lull_run_pass_end_scalars(struct lull_run_pass *pass);
 
-/* Returns when the child, or what the run is attached to, has ended: until then it passes signals on, samples, and renews leases. */
+/* Returns when the child, or what the run is attached to, has ended: until then it passes signals
+ * on, samples, and renews leases. */
 void lull_run_pass_watch(struct lull_run_pass *pass);
 
 #endif

@@ -67,8 +67,8 @@ static void run_start_choose_gpus(struct lull_managed_run *run)
 static int open_attached(struct lull_managed_run *run, struct lull_error *err)
 {
     const struct lull_run_options *const options = run->options;
-    int result = lull_devices_open_until(lull_now_ns() + OPEN_MS * LULL_NS_PER_MS, &run->devices,
-                                         err);
+    int result =
+        lull_devices_open_until(lull_now_ns() + OPEN_MS * LULL_NS_PER_MS, &run->devices, err);
 
     if (result < 0) {
         run->devices = NULL;

@@ -105,8 +105,7 @@ static void sampler_request(struct lull_run_pass *pass, bool energy)
     for (uint32_t i = 0; i < pass->run->gpu_count; i++)
         round.wanted[i] = wanted_of(pass, i, energy);
     round.lists = lull_control_wants_lists(pass->control, lull_now_ns()) ||
-                  (pass->serving != NULL &&
-                   lull_serving_wants_lists(pass->serving, lull_now_ns()));
+                  (pass->serving != NULL && lull_serving_wants_lists(pass->serving, lull_now_ns()));
     if (!lull_sampler_ask(pass->run->sampler, &round))
         return;
     for (uint32_t i = 0; i < pass->run->gpu_count; i++)

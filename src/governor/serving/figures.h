@@ -33,7 +33,7 @@ struct lull_serving_figures {
     bool has_reading;
     double begin_j; /* energy at the first reading at which it was known; NAN: not yet */
     struct lull_serving_reading last;
-    struct lull_serving_totals now; /* since the first reading */
+    struct lull_serving_totals now;                         /* since the first reading */
     struct lull_serving_totals slices[LULL_SERVING_SLICES]; /* former values of now */
     uint32_t slice_count;                                   /* so far */
 };

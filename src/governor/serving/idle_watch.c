@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 
-/* A power above the level by this ratio and this many watts shows work. Idle boards vary by 1 to 4 %
- * (docs/research/measurements/emulated-node.md), and a kernel at the lowest clock draws some 20 W
+/* A power above the level by this ratio and this many watts shows work. Idle boards vary by 1 to 4
+ * % (docs/research/measurements/emulated-node.md), and a kernel at the lowest clock draws some 20 W
  * more than none. A lower bound raises idle GPUs by mistake, a higher one misses short kernels. */
 static const double excess_ratio = 0.10;
 static const double excess_w = 5.0;
@@ -19,8 +19,8 @@ static const int64_t learning_ns = 200 * LULL_NS_PER_MS;
  * once. */
 static const double rise_ratio = 0.02;
 
-/* Power above the level without utilization for this long is no work: the level is wrong. Longer than
- * the longest sampling period of utilization. */
+/* Power above the level without utilization for this long is no work: the level is wrong. Longer
+ * than the longest sampling period of utilization. */
 static const int64_t contradiction_ns = 2 * LULL_NS_PER_S;
 
 /* A utilization older than this shows nothing. */
@@ -45,8 +45,9 @@ static bool is_learning(const struct lull_idle_watch *watch, int64_t time_ns)
            time_ns - watch->raised_ns >= learning_ns;
 }
 
-/* Takes that power or energy exceeds its level, or does not. Returns whether that shows work. Without
- * utilization for long it shows that the level is wrong, and the levels are learnt again. */
+/* Takes that power or energy exceeds its level, or does not. Returns whether that shows work.
+ * Without utilization for long it shows that the level is wrong, and the levels are learnt again.
+ */
 static bool take_excess(struct lull_idle_watch *watch, int64_t time_ns, bool is_above)
 {
     if (!is_above) {
@@ -63,8 +64,7 @@ static bool take_excess(struct lull_idle_watch *watch, int64_t time_ns, bool is_
 
 static bool shows_power(struct lull_idle_watch *watch, int64_t time_ns, double power_w)
 {
-    if (watch->has_power &&
-        take_excess(watch, time_ns, exceeds(power_w, watch->power_w)))
+    if (watch->has_power && take_excess(watch, time_ns, exceeds(power_w, watch->power_w)))
         return true;
     if (!is_learning(watch, time_ns))
         return false;
@@ -138,8 +138,7 @@ enum lull_idle_sign lull_idle_watch_take(struct lull_idle_watch *watch, int64_t 
     watch->has_begun = true;
     if ((valid & LULL_READING_REASONS) != 0 && shows_reason(watch, reading->reasons))
         sign = LULL_IDLE_SIGN_REASON;
-    if ((valid & LULL_READING_POWER) != 0 &&
-        shows_power(watch, time_ns, reading->power_mw * 1e-3))
+    if ((valid & LULL_READING_POWER) != 0 && shows_power(watch, time_ns, reading->power_mw * 1e-3))
         sign = LULL_IDLE_SIGN_POWER;
     if ((valid & LULL_READING_ENERGY) != 0 && shows_energy(watch, time_ns, reading->energy_mj))
         sign = LULL_IDLE_SIGN_ENERGY;

@@ -9,7 +9,8 @@
  *   power         the mean over the sensor's window, of 25 ms in every 100 ms to 1 s.
  *   reasons       the driver's bit "idle", on the boards that set it.
  * Power and energy show work only against their level while nothing runs. Utilization confirms that
- * nothing runs when the level is learnt, and later that a higher power is work. Together they show work after 0.12 s at most if energy is readable.
+ * nothing runs when the level is learnt, and later that a higher power is work. Together they show
+ * work after 0.12 s at most if energy is readable.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */

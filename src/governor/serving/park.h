@@ -32,9 +32,9 @@ struct lull_park_record {
     uint32_t count;   /* how often it was parked */
     int64_t since_ns;
     int64_t reading_ns;
-    double idle_w;    /* before it was parked, idle at the highest clock */
-    double parked_s;  /* total of ended times */
-    double saved_j;   /* ...and of the part in which power was known: known_s */
+    double idle_w;   /* before it was parked, idle at the highest clock */
+    double parked_s; /* total of ended times */
+    double saved_j;  /* ...and of the part in which power was known: known_s */
     double known_s;
 };
 

@@ -102,9 +102,8 @@ static void choose_park_clocks(struct lull_serving *serving)
         const struct lull_device_info *const info = lull_control_info(serving->control, i);
 
         if (serving->gpus[i].is_served)
-            serving->gpus[i].park_mhz =
-                lull_park_clock(info->sm_clocks_mhz, info->sm_clock_count,
-                                serving->blind_s, wake_s);
+            serving->gpus[i].park_mhz = lull_park_clock(info->sm_clocks_mhz, info->sm_clock_count,
+                                                        serving->blind_s, wake_s);
     }
 }
 
@@ -164,8 +163,7 @@ void lull_serving_take_list(struct lull_serving *serving, uint32_t gpu,
     served->has_processes = !list->is_known || list->count > 0;
     note_presence(serving, now_ns);
     serving->is_blind_list = !list->is_known || list->pid_space != lull_process_pid_space();
-    if (server <= 0 || served->is_served || serving->is_blind_list ||
-        !has_descendant(list, server))
+    if (server <= 0 || served->is_served || serving->is_blind_list || !has_descendant(list, server))
         return;
     if (lull_control_lease(serving->control, gpu, &err) == 0)
         lull_serving_adopt(serving, gpu);
@@ -209,8 +207,8 @@ void lull_serving_take(struct lull_serving *serving, uint32_t gpu, uint32_t want
     if (!served->is_served)
         return;
     served->read_ns = sample->time_ns;
-    served->is_lost = (wanted & LULL_IDLE_WATCH_FAST) != 0 &&
-                      (reading->valid & wanted & LULL_READING_ALL) == 0;
+    served->is_lost =
+        (wanted & LULL_IDLE_WATCH_FAST) != 0 && (reading->valid & wanted & LULL_READING_ALL) == 0;
     sign = lull_idle_watch_take(&served->watch, sample->time_ns, wanted, reading);
     if (sign != LULL_IDLE_SIGN_NONE)
         served->sign = sign;
@@ -308,7 +306,7 @@ static void create_controller(struct lull_serving *serving)
     memcpy(serving->clocks_mhz, config.clocks_mhz, sizeof(serving->clocks_mhz));
     serving->controlled_mhz = config.clocks_mhz[0];
     serving->is_changing = true;
-    serving->belief = (struct lull_serving_belief){0};
+    serving->in_force = (struct lull_serving_in_force){0};
     serving->controller = lull_serving_controller_create(&config);
 }
 

@@ -55,8 +55,7 @@ int lull_serving_lease_all(struct lull_serving *serving, struct lull_error *err)
 /* Takes the processes on a GPU of the control, and leases it if a descendant of `server` is one of
  * them; server 0: it has not started. */
 void lull_serving_take_list(struct lull_serving *serving, uint32_t gpu,
-                            const struct lull_device_processes *list, pid_t server,
-                            int64_t now_ns);
+                            const struct lull_device_processes *list, pid_t server, int64_t now_ns);
 bool lull_serving_wants_lists(const struct lull_serving *serving, int64_t now_ns);
 
 /* Returns the fields to read of a GPU now, enum lull_reading_field; 0: none. The driver may hang in
@@ -88,8 +87,8 @@ bool lull_serving_has_ended(const struct lull_serving *serving, int64_t now_ns);
 
 struct lull_serving_gpu_summary {
     bool is_served;
-    uint32_t park_mhz;   /* clock at which it is parked; 0: it is not served */
-    uint32_t parks;      /* how often */
+    uint32_t park_mhz; /* clock at which it is parked; 0: it is not served */
+    uint32_t parks;    /* how often */
     double parked_s;
     double saved_j;      /* estimate; NAN: unknown */
     double first_work_s; /* longest delay of the first work after an idle time */
@@ -100,24 +99,24 @@ struct lull_serving_summary {
     bool has_objective;
     bool has_metrics;
     struct lull_objective objective;
-    const char *metrics;                   /* address; NULL: none */
-    const char *engine;                    /* NULL: unknown */
+    const char *metrics; /* address; NULL: none */
+    const char *engine;  /* NULL: unknown */
     enum lull_live_mode mode;
-    const char *reason;                    /* one sentence that explains the mode */
-    struct lull_serving_state control;     /* valid with has_objective and has_metrics */
-    struct lull_serving_totals totals;     /* since the first reading; valid with has_totals */
+    const char *reason;                /* one sentence that explains the mode */
+    struct lull_serving_state control; /* valid with has_objective and has_metrics */
+    struct lull_serving_totals totals; /* since the first reading; valid with has_totals */
     bool has_totals;
-    struct lull_serving_totals minute;     /* valid with has_minute */
+    struct lull_serving_totals minute; /* valid with has_minute */
     bool has_minute;
-    double running;                        /* NAN: unknown */
+    double running; /* NAN: unknown */
     double waiting;
-    double clock_mhz;                      /* requested of all GPUs; NAN: they differ */
+    double clock_mhz; /* requested of all GPUs; NAN: they differ */
     double modes_s[LULL_LIVE_MODE_COUNT];
-    uint32_t gpu_count;                    /* served */
+    uint32_t gpu_count; /* served */
     uint32_t parks;
-    double parked_s;                       /* mean over the served GPUs */
-    int64_t parked_since_ns;               /* when the last GPU was parked; 0: not all are */
-    double park_saved_j;                   /* estimate over all GPUs; NAN: unknown */
+    double parked_s;         /* mean over the served GPUs */
+    int64_t parked_since_ns; /* when the last GPU was parked; 0: not all are */
+    double park_saved_j;     /* estimate over all GPUs; NAN: unknown */
 };
 
 void lull_serving_summary(const struct lull_serving *serving, int64_t now_ns,

@@ -16,8 +16,8 @@ static const int64_t validity_ns = 2 * LULL_NS_PER_S;
  * of the metrics shows the request. */
 static const int64_t overrule_ns = 500 * LULL_NS_PER_MS;
 
-/* Readings of the clock that contradict the request, in this many rounds, are believed. A reading
- * within this ratio confirms it. */
+/* Readings of the clock that contradict the request, in this many rounds, replace the
+ * requested clock. A reading within this ratio confirms it. */
 enum { STRANGE_ROUNDS = 3 };
 static const double same_ratio = 0.02;
 static const int64_t round_ns = 100 * LULL_NS_PER_MS;
@@ -87,11 +87,11 @@ static bool find_effect(const struct lull_serving *serving, int64_t now_ns, int6
     return true;
 }
 
-static void believe(struct lull_serving *serving, int64_t time_ns, double mhz)
+static void set_in_force(struct lull_serving *serving, int64_t time_ns, double mhz)
 {
-    if (serving->belief.mhz == mhz)
+    if (serving->in_force.mhz == mhz)
         return;
-    serving->belief = (struct lull_serving_belief){.mhz = mhz, .round_ns = time_ns};
+    serving->in_force = (struct lull_serving_in_force){.mhz = mhz, .round_ns = time_ns};
     lull_serving_controller_take_clock(serving->controller, time_ns, mhz);
 }
 
@@ -106,20 +106,20 @@ static double lowest_read_mhz(const struct lull_serving *serving)
     return lowest_mhz;
 }
 
-/* Compares readings with the clock that is believed to be in force: another program, heat or a
+/* Compares readings with the clock in force as far as known: another program, heat or a
  * power limit may hold another one. */
-static void check_belief(struct lull_serving *serving, int64_t now_ns)
+static void check_in_force(struct lull_serving *serving, int64_t now_ns)
 {
-    struct lull_serving_belief *const belief = &serving->belief;
+    struct lull_serving_in_force *const in_force = &serving->in_force;
     const double read_mhz = lowest_read_mhz(serving);
 
-    if (!isfinite(read_mhz) || now_ns - belief->round_ns < round_ns)
+    if (!isfinite(read_mhz) || now_ns - in_force->round_ns < round_ns)
         return;
-    belief->round_ns = now_ns;
-    if (fabs(read_mhz - belief->mhz) <= same_ratio * belief->mhz)
-        belief->strange = 0;
-    else if (++belief->strange >= STRANGE_ROUNDS)
-        believe(serving, now_ns, read_mhz);
+    in_force->round_ns = now_ns;
+    if (fabs(read_mhz - in_force->mhz) <= same_ratio * in_force->mhz)
+        in_force->strange = 0;
+    else if (++in_force->strange >= STRANGE_ROUNDS)
+        set_in_force(serving, now_ns, read_mhz);
 }
 
 /* Informs the controller of the clock in force. */
@@ -128,13 +128,13 @@ static void follow_clock(struct lull_serving *serving, int64_t now_ns)
     int64_t effect_ns;
 
     if (!serving->is_changing) {
-        check_belief(serving, now_ns);
+        check_in_force(serving, now_ns);
         return;
     }
     if (!find_effect(serving, now_ns, &effect_ns))
         return;
     serving->is_changing = false;
-    believe(serving, effect_ns > 0 ? effect_ns : now_ns, serving->controlled_mhz);
+    set_in_force(serving, effect_ns > 0 ? effect_ns : now_ns, serving->controlled_mhz);
 }
 
 /* ---- parking ----------------------------------------------------------------------------- */
@@ -195,8 +195,7 @@ static uint32_t choose_controlled(const struct lull_serving *serving, struct lul
 static void request(struct lull_serving *serving, uint32_t index, uint32_t mhz, int64_t now_ns)
 {
     struct lull_serving_gpu *const gpu = &serving->gpus[index];
-    const bool is_due =
-        mhz != gpu->asked_mhz || (mhz != 0 && now_ns - gpu->asked_ns >= renewal_ns);
+    const bool is_due = mhz != gpu->asked_mhz || (mhz != 0 && now_ns - gpu->asked_ns >= renewal_ns);
     uint64_t sequence;
 
     if (!is_due)
@@ -221,8 +220,8 @@ static enum lull_live_mode mode_of(const struct lull_serving *serving)
         return (enum lull_live_mode)(LULL_LIVE_MODE_BLIND + serving->state.mode);
     for (uint32_t i = 0; i < serving->gpu_count; i++) {
         is_any = is_any || serving->gpus[i].is_served;
-        is_all_parked = is_all_parked && (!serving->gpus[i].is_served ||
-                                          serving->gpus[i].park.is_parked);
+        is_all_parked =
+            is_all_parked && (!serving->gpus[i].is_served || serving->gpus[i].park.is_parked);
     }
     if (is_any && is_all_parked)
         return LULL_LIVE_MODE_IDLE;

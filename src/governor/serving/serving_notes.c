@@ -1,5 +1,5 @@
-/* Messages of the serving governor, each given once until its cause has ended. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Messages of the serving governor, each given once until its cause has ended.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
 
@@ -15,8 +15,7 @@ static bool has_no_park(const struct lull_serving *serving)
 {
     for (uint32_t i = 0; i < serving->gpu_count; i++)
         if (serving->gpus[i].is_served &&
-            serving->gpus[i].park_mhz ==
-                lull_control_info(serving->control, i)->sm_clocks_mhz[0])
+            serving->gpus[i].park_mhz == lull_control_info(serving->control, i)->sm_clocks_mhz[0])
             return true;
     return false;
 }
@@ -84,9 +83,10 @@ static void write_message(const struct lull_serving *serving, enum lull_serving_
                        lull_ms_from_ns(serving->options->wake_ns));
         break;
     case LULL_SERVING_NO_SIGNAL:
-        lull_error_set(note_out, -ENODATA,
-                       "the objective cannot be observed without the server's metrics, so idle GPUs "
-                       "are parked and nothing else is lowered; give --metrics URL");
+        lull_error_set(
+            note_out, -ENODATA,
+            "the objective cannot be observed without the server's metrics, so idle GPUs "
+            "are parked and nothing else is lowered; give --metrics URL");
         break;
     case LULL_SERVING_CAPPED:
         lull_error_set(note_out, -EAGAIN,
@@ -97,9 +97,10 @@ static void write_message(const struct lull_serving *serving, enum lull_serving_
         write_failed(serving, note_out);
         break;
     case LULL_SERVING_UNREADABLE:
-        lull_error_set(note_out, -ENODATA,
-                       "a GPU's driver does not report utilization, so it is not known when nothing "
-                       "runs, and the GPU is not parked; give --slo and --metrics");
+        lull_error_set(
+            note_out, -ENODATA,
+            "a GPU's driver does not report utilization, so it is not known when nothing "
+            "runs, and the GPU is not parked; give --slo and --metrics");
         break;
     case LULL_SERVING_UNPLACED:
         lull_error_set(note_out, -ENODATA,

@@ -17,24 +17,24 @@
 #include "governor/serving/serving.h"
 
 struct lull_serving_gpu {
-    bool is_served;         /* its clock is chosen here */
-    bool is_lost;           /* the last reading had no field at all */
-    bool has_processes;     /* by the last list */
-    uint32_t park_mhz;      /* its clock while it is parked */
-    uint32_t asked_mhz;     /* last request; 0: the highest */
-    uint32_t read_mhz;      /* last reading; 0: none */
-    uint64_t sequence;      /* of the last request; 0: none */
-    int64_t asked_ns;       /* when it was posted last */
-    int64_t full_ns;        /* when all fields were read last; 0: never... */
-    int64_t read_ns;        /* ...and when any was */
+    bool is_served;     /* its clock is chosen here */
+    bool is_lost;       /* the last reading had no field at all */
+    bool has_processes; /* by the last list */
+    uint32_t park_mhz;  /* its clock while it is parked */
+    uint32_t asked_mhz; /* last request; 0: the highest */
+    uint32_t read_mhz;  /* last reading; 0: none */
+    uint64_t sequence;  /* of the last request; 0: none */
+    int64_t asked_ns;   /* when it was posted last */
+    int64_t full_ns;    /* when all fields were read last; 0: never... */
+    int64_t read_ns;    /* ...and when any was */
     struct lull_idle_watch watch;
     struct lull_park_record park;
-    enum lull_idle_sign sign;                 /* of the last reading that showed work */
-    uint32_t signs[LULL_IDLE_SIGN_COUNT];     /* that ended a park */
+    enum lull_idle_sign sign;             /* of the last reading that showed work */
+    uint32_t signs[LULL_IDLE_SIGN_COUNT]; /* that ended a park */
 };
 
 /* The clock that the controller was last informed of, and since when readings contradict it. */
-struct lull_serving_belief {
+struct lull_serving_in_force {
     double mhz;       /* 0: none */
     uint32_t strange; /* consecutive rounds of readings with another clock */
     int64_t round_ns; /* of the last round that was compared */
@@ -42,8 +42,8 @@ struct lull_serving_belief {
 
 /* Messages that are given once until their cause has ended. */
 enum lull_serving_message {
-    LULL_SERVING_NO_PARK,    /* no lower clock meets the bound of the first work */
-    LULL_SERVING_NO_SIGNAL,  /* an objective without metrics */
+    LULL_SERVING_NO_PARK,   /* no lower clock meets the bound of the first work */
+    LULL_SERVING_NO_SIGNAL, /* an objective without metrics */
     LULL_SERVING_CAPPED,
     LULL_SERVING_FAILED_GPU, /* a GPU cannot be read, or its clock cannot be set */
     LULL_SERVING_UNREADABLE, /* no utilization: idleness cannot be detected */
@@ -66,21 +66,21 @@ struct lull_serving {
     struct lull_serving_state state; /* of it */
     double controlled_mhz;           /* its clock */
     double clocks_mhz[LULL_SERVING_CLOCKS];
-    struct lull_serving_belief belief;
+    struct lull_serving_in_force in_force;
 
-    double blind_s; /* longest time from the first work until the clocks are high */
+    double blind_s;    /* longest time from the first work until the clocks are high */
     double energy_j;   /* of the served GPUs so far; NAN: unknown */
     int64_t energy_ns; /* up to here */
 
     int64_t begin_ns;
-    int64_t tick_ns;     /* of the last tick */
-    int64_t listed_ns;   /* of the last list of processes; 0: none */
-    int64_t absent_ns;   /* since when no process is on any GPU; 0: there is one */
+    int64_t tick_ns;   /* of the last tick */
+    int64_t listed_ns; /* of the last list of processes; 0: none */
+    int64_t absent_ns; /* since when no process is on any GPU; 0: there is one */
     bool had_processes;
-    bool is_blind_list;  /* lists cannot name this command's processes */
-    bool is_changing;    /* a request for another clock has not taken effect on all GPUs */
+    bool is_blind_list;      /* lists cannot name this command's processes */
+    bool is_changing;        /* a request for another clock has not taken effect on all GPUs */
     int64_t failed_until_ns; /* a GPU or its driver has failed: no clock is lowered before */
-    bool is_held;        /* the highest clock is requested, whatever the load */
+    bool is_held;            /* the highest clock is requested, whatever the load */
     bool is_capped;
     enum lull_live_mode mode;
     double modes_s[LULL_LIVE_MODE_COUNT];

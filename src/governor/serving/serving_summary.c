@@ -101,8 +101,7 @@ void lull_serving_summary(const struct lull_serving *serving, int64_t now_ns,
         lull_metrics_state(serving->metrics, &metrics);
         summary_out->engine = metrics.engine;
     }
-    summary_out->has_minute =
-        lull_serving_figures_minute(&serving->figures, &summary_out->minute);
+    summary_out->has_minute = lull_serving_figures_minute(&serving->figures, &summary_out->minute);
     memcpy(summary_out->modes_s, serving->modes_s, sizeof(summary_out->modes_s));
     sum_parks(serving, now_ns, summary_out);
 }

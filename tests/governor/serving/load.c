@@ -73,7 +73,8 @@ int main(int argc, char **argv)
         line[strcspn(line, "\n")] = '\0';
         if (strcmp(line, "clocks") == 0)
             print_clocks();
-        else if (strncmp(line, "run ", 4) == 0 && lull_text_parse_number(line + 4, &duration_ms) == 0)
+        else if (strncmp(line, "run ", 4) == 0 &&
+                 lull_text_parse_number(line + 4, &duration_ms) == 0)
             run(duration_ms);
         else
             printf("?\n");

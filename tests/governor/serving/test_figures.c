@@ -1,5 +1,5 @@
-/* Totals of a server's metrics: restarts, counters that appear late, other buckets, the last minute,
- * and quantiles. SPDX-License-Identifier: Apache-2.0 */
+/* Totals of a server's metrics: restarts, counters that appear late, other buckets, the last
+ * minute, and quantiles. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

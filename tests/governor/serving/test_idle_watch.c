@@ -66,8 +66,7 @@ static int64_t pass(struct lull_idle_watch *watch, struct gpu *gpu, int64_t ms, 
     while (gpu->ms - begin_ms < ms) {
         step(gpu, is_busy);
         if (gpu->ms % 20 == 0 &&
-            look(watch, gpu,
-                 gpu->ms % 100 == 0 ? LULL_IDLE_WATCH_FIELDS : LULL_IDLE_WATCH_FAST) !=
+            look(watch, gpu, gpu->ms % 100 == 0 ? LULL_IDLE_WATCH_FIELDS : LULL_IDLE_WATCH_FAST) !=
                 LULL_IDLE_SIGN_NONE &&
             shown_ms < 0)
             shown_ms = gpu->ms - begin_ms;
@@ -113,14 +112,14 @@ static void test_idleness(void **state)
     pass(&watch, &gpu, 460, false);
     assert_true(lull_idle_watch_is_idle(&watch, gpu.ms * LULL_NS_PER_MS, 500 * LULL_NS_PER_MS));
     /* Without readings nothing is known. */
-    assert_false(lull_idle_watch_is_idle(&watch, (gpu.ms + 2000) * LULL_NS_PER_MS,
-                                         500 * LULL_NS_PER_MS));
+    assert_false(
+        lull_idle_watch_is_idle(&watch, (gpu.ms + 2000) * LULL_NS_PER_MS, 500 * LULL_NS_PER_MS));
     lull_idle_watch_note_work(&watch, gpu.ms * LULL_NS_PER_MS);
     assert_false(lull_idle_watch_is_idle(&watch, gpu.ms * LULL_NS_PER_MS, 500 * LULL_NS_PER_MS));
-    assert_true(lull_idle_watch_shows_work(&watch, (gpu.ms + 99) * LULL_NS_PER_MS,
-                                           100 * LULL_NS_PER_MS));
-    assert_false(lull_idle_watch_shows_work(&watch, (gpu.ms + 100) * LULL_NS_PER_MS,
-                                            100 * LULL_NS_PER_MS));
+    assert_true(
+        lull_idle_watch_shows_work(&watch, (gpu.ms + 99) * LULL_NS_PER_MS, 100 * LULL_NS_PER_MS));
+    assert_false(
+        lull_idle_watch_shows_work(&watch, (gpu.ms + 100) * LULL_NS_PER_MS, 100 * LULL_NS_PER_MS));
 }
 
 static void test_level_follows_the_clock(void **state)
