@@ -18,15 +18,21 @@ static bool run_note_add(struct lull_managed_run *run, const char *text)
     return true;
 } /* NOLINT(clang-analyzer-unix.Malloc): the notes are freed with the run. */
 
+/* The command that the user started. */
+static const char *name_command(const struct lull_managed_run *run)
+{
+    return run->options->is_attached ? "attach" : "run";
+}
+
 void lull_run_note(struct lull_managed_run *run, const char *text)
 {
     if (run_note_add(run, text))
-        lull_log(LULL_LOG_WARNING, "run", "%s", text);
+        lull_log(LULL_LOG_WARNING, name_command(run), "%s", text);
     run->first_finding = run->note_count;
 }
 
 void lull_run_found(struct lull_managed_run *run, const char *text)
 {
     if (run_note_add(run, text) && run->options->quiet)
-        lull_log(LULL_LOG_WARNING, "run", "%s", text);
+        lull_log(LULL_LOG_WARNING, name_command(run), "%s", text);
 }

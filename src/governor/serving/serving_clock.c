@@ -1,5 +1,6 @@
 /* Chooses the clock of each GPU of a server, and posts the requests. SPDX-License-Identifier:
  * Apache-2.0 */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -24,27 +25,50 @@ static const int64_t round_ns = 100 * LULL_NS_PER_MS;
 
 /* After a failure of a GPU or its driver no clock is lowered for this long. */
 static const int64_t retry_ns = 10 * LULL_NS_PER_S;
+/* Then clocks are requested for this long, whose outcome decides. */
+static const int64_t attempt_ns = LULL_NS_PER_S;
 
 /* A clock that was not read back after this long counts as in force. */
 static const int64_t settle_wait_ns = 100 * LULL_NS_PER_MS;
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
+/* Writes why a GPU cannot be read or driven. Returns whether that is so. */
+static bool describe_failure(const struct lull_serving_gpu *gpu,
+                             const struct lull_driver_watch *driver, char *text, size_t size)
+{
+    if (gpu->is_lost)
+        snprintf(text, size, "the driver does not report its state");
+    else if (driver->is_locked)
+        snprintf(text, size, "another program holds its clock");
+    else if (driver->denial == -EPERM)
+        snprintf(text, size, "the driver does not permit changes of its clock");
+    else if (lull_driver_watch_denies(driver))
+        snprintf(text, size, "the driver does not change its clock: %s",
+                 driver->denial == LULL_E_NO_DEVICE ? "the GPU is lost" : "not supported");
+    else if (lull_driver_watch_is_refused(driver))
+        snprintf(text, size, "the driver fails to change its clock");
+    else if (lull_driver_watch_has_no_effect(driver))
+        snprintf(text, size, "the driver accepts clocks without effect");
+    else
+        return false;
+    return true;
+}
+
 int lull_serving_find_failed(const struct lull_serving *serving, char *text_out, size_t size)
 {
-    for (uint32_t i = 0; i < serving->gpu_count; i++) {
-        const struct lull_driver_watch *const driver =
-            &lull_control_gpu(serving->control, i)->driver;
+    char text[LULL_SERVING_FAILURE_BYTES];
 
-        if (!serving->gpus[i].is_served)
+    for (uint32_t i = 0; i < serving->gpu_count; i++) {
+        const struct lull_serving_gpu *const gpu = &serving->gpus[i];
+
+        if (!gpu->is_served ||
+            !describe_failure(gpu, &lull_control_gpu(serving->control, i)->driver, text,
+                              sizeof(text)))
             continue;
-        if (serving->gpus[i].is_lost && text_out != NULL)
-            snprintf(text_out, size, "the driver does not report its state");
-        else if (text_out != NULL)
-            lull_driver_watch_describe(driver, text_out, size);
-        if (serving->gpus[i].is_lost || lull_driver_watch_denies(driver) ||
-            lull_driver_watch_is_refused(driver) || lull_driver_watch_has_no_effect(driver))
-            return (int)i;
+        if (text_out != NULL)
+            snprintf(text_out, size, "%s", text);
+        return (int)i;
     }
     return -1;
 }
@@ -56,8 +80,10 @@ static void find_holds(struct lull_serving *serving, int64_t now_ns)
     lull_control_lock(serving->control);
     holds = lull_control_holds(serving->control);
     serving->is_capped = (holds & LULL_HOLD_CAP) != 0;
-    if (lull_serving_find_failed(serving, NULL, 0) >= 0)
+    if (now_ns >= serving->retried_until_ns && lull_serving_find_failed(serving, NULL, 0) >= 0) {
         serving->failed_until_ns = now_ns + retry_ns;
+        serving->retried_until_ns = serving->failed_until_ns + attempt_ns;
+    }
     serving->is_held = holds != 0 || now_ns < serving->failed_until_ns;
     lull_control_unlock(serving->control);
 }

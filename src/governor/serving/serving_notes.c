@@ -64,7 +64,7 @@ static bool is_true(const struct lull_serving *serving, enum lull_serving_messag
 
 static void write_failed(const struct lull_serving *serving, struct lull_error *note_out)
 {
-    char text[160] = "";
+    char text[LULL_SERVING_FAILURE_BYTES] = "";
     const int gpu = lull_serving_find_failed(serving, text, sizeof(text));
 
     lull_error_set(note_out, -EIO,

@@ -77,10 +77,11 @@ struct lull_serving {
     int64_t listed_ns; /* of the last list of processes; 0: none */
     int64_t absent_ns; /* since when no process is on any GPU; 0: there is one */
     bool had_processes;
-    bool is_blind_list;      /* lists cannot name this command's processes */
-    bool is_changing;        /* a request for another clock has not taken effect on all GPUs */
-    int64_t failed_until_ns; /* a GPU or its driver has failed: no clock is lowered before */
-    bool is_held;            /* the highest clock is requested, whatever the load */
+    bool is_blind_list;       /* lists cannot name this command's processes */
+    bool is_changing;         /* a request for another clock has not taken effect on all GPUs */
+    int64_t retried_until_ns; /* end of the attempt after that */
+    int64_t failed_until_ns;  /* a GPU or its driver has failed: no clock is lowered before */
+    bool is_held;             /* the highest clock is requested, whatever the load */
     bool is_capped;
     enum lull_live_mode mode;
     double modes_s[LULL_LIVE_MODE_COUNT];
@@ -99,6 +100,8 @@ void lull_serving_set_clocks(struct lull_serving *serving, int64_t now_ns);
 
 /* Sets note_out to the first message that is due. */
 void lull_serving_note(struct lull_serving *serving, int64_t now_ns, struct lull_error *note_out);
+
+enum { LULL_SERVING_FAILURE_BYTES = 96 };
 
 /* Returns the first GPU that cannot be read or driven, and why; -1: all can. Call it while the
  * control is locked. text_out may be NULL. */

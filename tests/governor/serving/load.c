@@ -1,9 +1,10 @@
 /*
  * A loaded server without requests, for tests: holds contexts on emulated GPUs and obeys lines of
  * standard input:
- *   run MS   runs a kernel of this duration at the highest clock on all GPUs, and answers with the
- *            time until the last one has ended, ms
- *   clocks   answers with the clock to which the latest request leads of each GPU, MHz
+ *   run MS      runs a kernel of this duration at the highest clock on all GPUs, and answers with
+ *               the time until the last one has ended, ms
+ *   clocks      answers with the clock to which the latest request leads of each GPU, MHz
+ *   fault TEXT  injects faults into the driver (src/emulator/spec.h)
  * Usage: load GPUS, the number of GPUs. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
@@ -54,6 +55,16 @@ static void print_clocks(void)
     printf("\n");
 }
 
+static void inject(const char *text)
+{
+    struct lull_error err = {0};
+
+    if (lull_node_set_faults(lull_emulated_gpu_node(gpus[0]), text, &err) < 0)
+        printf("%s\n", err.text);
+    else
+        printf("done\n");
+}
+
 int main(int argc, char **argv)
 {
     char line[64];
@@ -73,6 +84,8 @@ int main(int argc, char **argv)
         line[strcspn(line, "\n")] = '\0';
         if (strcmp(line, "clocks") == 0)
             print_clocks();
+        else if (strncmp(line, "fault ", 6) == 0)
+            inject(line + 6);
         else if (strncmp(line, "run ", 4) == 0 &&
                  lull_text_parse_number(line + 4, &duration_ms) == 0)
             run(duration_ms);
