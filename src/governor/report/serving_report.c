@@ -340,10 +340,11 @@ static void write_serving_next(const struct lull_report *report,
         lull_verdict_append_step(line, last, true);
     else if (!summary->has_objective)
         lull_verdict_append(line, "add --slo and --metrics to lower clocks under load as well");
-    else if (isfinite(summary->control.missed_bound_ratio))
+    else if (summary->control.missed_bound_ratio < (1.0 - summary->objective.share) / 2.0)
         lull_verdict_append(line, "keep it running with this server");
     else
-        lull_verdict_append(line, "use a longer run to bound the missed requests");
+        lull_verdict_append(line, "use a longer run: more requests narrow the bound of those that "
+                                  "lowered clocks have added to the missed ones");
 }
 
 void lull_serving_report_lines(const struct lull_report *report,
