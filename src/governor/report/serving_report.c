@@ -336,7 +336,7 @@ static void write_serving_next(const struct lull_report *report,
 
     for (const char *const *note = report->notes; *note != NULL; note++)
         last = *note;
-    if (last != NULL)
+    if (last != NULL && !lull_serving_report_has_lowered(report))
         lull_verdict_append_step(line, last, true);
     else if (!summary->has_objective)
         lull_verdict_append(line, "add --slo and --metrics to lower clocks under load as well");

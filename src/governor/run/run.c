@@ -140,7 +140,7 @@ static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass 
     struct lull_controller_view now;
     const char *given_up;
 
-    if (managed->control == NULL)
+    if (managed->control == NULL || managed->serving != NULL)
         return false;
     now = lull_controller_look(lull_control_controller(managed->control));
     lull_run_swing_compute(managed->control, unmanaged != NULL ? unmanaged->control : NULL,

@@ -87,6 +87,8 @@ struct lull_run_pass {
     bool was_paused;                           /* at any time */
     bool is_denied;                            /* it only observes because a right is missing */
     bool has_energy[LULL_CONTROLLER_MAX_GPUS]; /* its energy was read since a rank uses it */
+    int64_t
+        logged_ns[LULL_CONTROLLER_MAX_GPUS]; /* of the last logged reading; of a server's GPUs */
     uint64_t ticks;
     int64_t begin_ns;              /* of watching */
     struct lull_run_trials trials; /* as far as who looks on has looked at them */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "governor/run/opening.h"
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
@@ -239,6 +240,18 @@ static int begin_job(struct lull_run_pass *pass, struct lull_error *err)
                : lull_error_set(err, -ENOENT, "the job runs without probes, unmanaged");
 }
 
+/* Says that the GPUs are managed now. A server that Lull starts has a progress display instead. */
+static void announce(const struct lull_run_pass *pass)
+{
+    char text[96];
+
+    if (pass->run->options->quiet)
+        return;
+    snprintf(text, sizeof(text), "lull attach: %u %s managed; end with Ctrl-C\n",
+             pass->run->gpu_count, pass->run->gpu_count == 1 ? "GPU is" : "GPUs are");
+    lull_log_text(text, strlen(text), 0);
+}
+
 /* Creates what manages a server, and leases the GPUs of one that runs already. */
 static int begin_serving(struct lull_run_pass *pass, struct lull_error *err)
 {
@@ -250,7 +263,10 @@ static int begin_serving(struct lull_run_pass *pass, struct lull_error *err)
     result = lull_serving_create(&options->serving, pass->control, &pass->serving, err);
     if (result < 0 || !options->is_attached)
         return result;
-    return lull_serving_lease_all(pass->serving, err);
+    result = lull_serving_lease_all(pass->serving, err);
+    if (result == 0)
+        announce(pass);
+    return result;
 }
 
 int lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only, struct lull_error *err_out)

@@ -21,6 +21,8 @@ enum {
     SCALAR_TICKS = 20,
     WITNESS_TICKS = 4
 };
+/* Interval of the logged readings of a server's GPUs: 12 days of them are kept. */
+enum { SERVING_LOG_MS = 1000 };
 /* Timeout for the readings at the begin and at the end of a job. Together with closing the actuator
  * it must fit into the 2 s after which `lull run` ends. 64 GPUs with five readings each take less
  * if a reading takes a millisecond. */
@@ -132,6 +134,18 @@ static void bind_processes(struct lull_run_pass *pass)
     lull_control_bind(pass->control);
 }
 
+/* Returns whether a reading goes into the run log. Servers run for weeks, so theirs are thinned
+ * out. */
+static bool is_logged(struct lull_run_pass *pass, uint32_t gpu, int64_t time_ns)
+{
+    if (pass->serving == NULL)
+        return true;
+    if (time_ns - pass->logged_ns[gpu] < SERVING_LOG_MS * LULL_NS_PER_MS)
+        return false;
+    pass->logged_ns[gpu] = time_ns;
+    return true;
+}
+
 static void run_watch_take_samples(struct lull_run_pass *pass)
 {
     struct lull_sample sample;
@@ -141,7 +155,7 @@ static void run_watch_take_samples(struct lull_run_pass *pass)
     if (pass->accounting != NULL)
         lull_accounting_enter(pass->accounting);
     while (lull_sampler_take(pass->run->sampler, &gpu, &wanted, &sample)) {
-        if ((wanted & LULL_READING_SM_CLOCK) != 0)
+        if ((wanted & LULL_READING_SM_CLOCK) != 0 && is_logged(pass, gpu, sample.time_ns))
             lull_control_sample(pass->control, gpu, &sample);
         lull_run_live_take(&pass->live, gpu, wanted, &sample.reading);
         if (pass->limits != NULL)

@@ -43,6 +43,8 @@ struct lull_idle_watch {
     int64_t begin_ns;       /* of the first reading */
     int64_t busy_ns;        /* of the last reading that showed work; valid with was_busy */
     int64_t utilization_ns; /* of the last reading of utilization; valid with has_utilization */
+    uint32_t percent;       /* as read last... */
+    int64_t percent_ns;     /* ...and since when */
     int64_t used_ns;        /* of the last one above 0; 0: none was */
     int64_t excess_ns;      /* since when power or energy exceed their level; 0: they do not */
     int64_t raised_ns;      /* when the levels were forgotten; 0: never */

@@ -237,6 +237,17 @@ class Parking(Attach):
         self.assertEqual(json.loads(done.stdout)["command"], ["lull attach"])
 
 
+class End(Attach):
+    def test_end_of_the_server(self):
+        attach = self.attach()
+        self.wait_for(self.load.are_low, 3, "not parked")
+        time.sleep(2)  # a list of processes
+        self.load.process.kill()
+        self.wait_for(lambda: attach.poll() is not None, 36, "it does not end with the server")
+        self.assertEqual(attach.returncode, 0)
+        self.assertGreater(self.report()["serving"]["parked_s"], 20)
+
+
 class Failures(Attach):
     """Each is injected into the emulated driver: the highest clock and a sentence, and parking once it has ended."""
 
