@@ -56,6 +56,8 @@ static const struct lull_option rows[] = {
     LULL_CLI_SLO_ROW(struct attach_arguments, run.serving,
                      .otherwise = "GPUs are only parked while nothing runs on them"),
     LULL_CLI_METRICS_ROW(struct attach_arguments, run.serving.metrics),
+    LULL_CLI_METRIC_NAMES_ROW(struct attach_arguments, run.serving.metric_names,
+                              .needs = "metrics"),
     LULL_VALUE("wake-ms", "MS", TIME, struct attach_arguments, run.serving.wake_ns,
                "What the first work after an idle time may pay for the low clock.", .least = 0,
                .most = 10000, .default_value = "50",

@@ -259,6 +259,7 @@ static const struct lull_option rows[] = {
                      .excludes = "plan|schedule|together|power-limit|compare|launcher-fd",
                      .otherwise = "iterations are managed"),
     LULL_CLI_METRICS_ROW(struct run_arguments, run.serving.metrics, .needs = "slo"),
+    LULL_CLI_METRIC_NAMES_ROW(struct run_arguments, run.serving.metric_names, .needs = "metrics"),
 
     LULL_GROUP("Pipeline-parallel jobs"),
     LULL_OWN(

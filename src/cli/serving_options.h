@@ -31,4 +31,11 @@ int lull_cli_parse_slo(const char *text, void *serving, struct lull_error *err);
                        "read ten times a second.",                                                 \
                __VA_ARGS__)
 
+#define LULL_CLI_METRIC_NAMES_ROW(OBJECT, FIELD, ...)                                              \
+    LULL_VALUE("metric-names", "FILE", TEXT, OBJECT, FIELD,                                        \
+               "Names of the metrics of a server that Lull does not know.",                        \
+               .hint = LULL_OPTION_FILE, .otherwise = "known servers only",                        \
+               .more = "A file in the form of data/serving_metrics.json of the source.",           \
+               __VA_ARGS__)
+
 #endif

@@ -90,11 +90,40 @@ static void test_f29_other_vendors(void **state)
     check("2 0");
 }
 
+/* Lists of numbers and ranges, among the visible GPUs. */
+static void test_choice(void **state)
+{
+    static const char *const wrong[] = {"",      "3",   "0-3", "1-0", "x",   "0,0",
+                                        "0-1,1", "0;1", "-1",  "1-",  "0,,1"};
+    uint32_t gpus[LULL_DEVICE_MAX_GPUS];
+    uint32_t count = 0;
+    struct lull_error err;
+
+    (void)state;
+    setenv("CUDA_VISIBLE_DEVICES", "3,1,0", 1);
+    assert_int_equal(lull_visible_gpus_choose(NULL, NULL, gpus, &count, &err), 0);
+    assert_int_equal(count, 3);
+    assert_int_equal(gpus[0], 3);
+    assert_int_equal(lull_visible_gpus_choose(NULL, "1-2", gpus, &count, &err), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(gpus[0], 1);
+    assert_int_equal(gpus[1], 0);
+    assert_int_equal(lull_visible_gpus_choose(NULL, "2,0", gpus, &count, &err), 0);
+    assert_int_equal(gpus[0], 0);
+    assert_int_equal(gpus[1], 3);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(lull_visible_gpus_choose(NULL, wrong[i], gpus, &count, &err), -EINVAL);
+    assert_int_equal(count, 2);
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    assert_int_equal(lull_visible_gpus_choose(NULL, NULL, gpus, &count, &err), LULL_E_NO_DEVICE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_f29_names_of_nvidia, set_up),
         cmocka_unit_test_setup(test_f29_other_vendors, set_up),
+        cmocka_unit_test_setup(test_choice, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

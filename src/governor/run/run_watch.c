@@ -123,14 +123,19 @@ static void take_list(struct lull_run_pass *pass, uint32_t gpu,
         lull_serving_take_list(pass->serving, gpu, list, pass->child.pid, lull_now_ns());
 }
 
-/* Takes the lists of processes on each GPU, and binds new processes to their GPUs. */
-static void bind_processes(struct lull_run_pass *pass)
+static void take_lists(struct lull_run_pass *pass)
 {
     struct lull_device_processes list;
     uint32_t gpu;
 
     while (pass->run->sampler != NULL && lull_sampler_take_list(pass->run->sampler, &gpu, &list))
         take_list(pass, gpu, &list);
+}
+
+/* Takes the lists of processes on each GPU, and binds new processes to their GPUs. */
+static void bind_processes(struct lull_run_pass *pass)
+{
+    take_lists(pass);
     lull_control_bind(pass->control);
 }
 
@@ -338,10 +343,12 @@ static void on_serving_tick(uv_timer_t *timer)
     struct lull_run_pass *const pass = timer->data;
     const int64_t now_ns = lull_now_ns();
     struct lull_error note;
-    bool is_due = lull_serving_wants_lists(pass->serving, now_ns);
+    bool is_due;
 
     if (pass->run->sampler != NULL) {
+        take_lists(pass);
         run_watch_take_samples(pass);
+        is_due = lull_serving_wants_lists(pass->serving, now_ns);
         for (uint32_t i = 0; i < pass->run->gpu_count; i++)
             is_due = is_due || lull_serving_wanted(pass->serving, i, now_ns) != 0;
         if (is_due)

@@ -77,21 +77,24 @@ static bool shows_power(struct lull_idle_watch *watch, int64_t time_ns, double p
     return false;
 }
 
-/* Takes a count that has grown. The refresh lies between the reading that shows it and the one
- * before, so the mean power since the refresh before is at least the growth over the longest
- * possible time. */
+/* Takes a count that has grown. A refresh lies between the reading that shows it and the one
+ * before, so the time between two refreshes is known within two limits, and with it the mean power.
+ * Its lower limit shows work, and its upper limit is learnt where it is close, so that late
+ * readings neither show work nor make the level too low. */
 static bool shows_growth(struct lull_idle_watch *watch, int64_t time_ns, uint64_t energy_mj)
 {
     const double joules = (double)(energy_mj - watch->energy_mj) * 1e-3;
-    const double least_w = joules / ((double)(time_ns - watch->energy_before_ns) * 1e-9);
-    const double mean_w = joules / ((double)(time_ns - watch->energy_ns) * 1e-9);
+    const double longest_s = (double)(time_ns - watch->energy_before_ns) * 1e-9;
+    const double shortest_s = (double)(watch->read_ns - watch->energy_ns) * 1e-9;
+    double most_w;
 
-    if (watch->has_energy_level && exceeds(least_w, watch->energy_w) &&
+    if (watch->has_energy_level && exceeds(joules / longest_s, watch->energy_w) &&
         take_excess(watch, time_ns, true))
         return true;
-    if (!is_learning(watch, time_ns))
+    if (!is_learning(watch, time_ns) || 2.0 * shortest_s < longest_s)
         return false;
-    watch->energy_w = watch->has_energy_level ? follow(watch->energy_w, mean_w) : mean_w;
+    most_w = joules / shortest_s;
+    watch->energy_w = watch->has_energy_level ? follow(watch->energy_w, most_w) : most_w;
     watch->has_energy_level = true;
     return false;
 }

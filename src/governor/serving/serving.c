@@ -37,8 +37,8 @@ int lull_serving_create(const struct lull_serving_options *options, struct lull_
                         struct lull_serving **serving_out, struct lull_error *err)
 {
     struct lull_serving *const serving = calloc(1, sizeof(*serving));
-    const struct lull_metrics_config metrics = {.address = options->metrics,
-                                                .period_ns = period_ns};
+    const struct lull_metrics_config metrics = {
+        .address = options->metrics, .names_path = options->metric_names, .period_ns = period_ns};
     int result = 0;
 
     if (serving == NULL)

@@ -32,9 +32,10 @@ struct lull_serving_options {
     bool is_wanted;
     bool has_objective;
     struct lull_objective objective;
-    const char *metrics;   /* address of the server's metrics; NULL: none */
-    int64_t wake_ns;       /* what the first work after an idle time may pay */
-    int64_t park_after_ns; /* idle time after which a GPU is parked */
+    const char *metrics;      /* address of the server's metrics; NULL: none */
+    const char *metric_names; /* file of further names of metrics; NULL: none */
+    int64_t wake_ns;          /* what the first work after an idle time may pay */
+    int64_t park_after_ns;    /* idle time after which a GPU is parked */
 };
 
 /* Sets a delay of 50 ms, and parking after 500 ms. */

@@ -156,6 +156,24 @@ static void test_wrong_level_is_learnt_again(void **state)
     assert_in_range(pass(&watch, &gpu, 200, true), 0, 120);
 }
 
+/* Readings that come late, by up to 0.3 s, show no work where there is none. */
+static void test_late_readings(void **state)
+{
+    struct lull_idle_watch watch = {0};
+    struct gpu gpu = make_gpu();
+    uint32_t random = 1;
+
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        random = random * 1664525u + 1013904223u;
+        for (uint32_t ms = random >> 29 == 0 ? 20 + (random >> 8) % 300 : 20; ms > 0; ms--)
+            step(&gpu, false);
+        assert_int_equal(
+            look(&watch, &gpu, i % 5 == 0 ? LULL_IDLE_WATCH_FIELDS : LULL_IDLE_WATCH_FAST),
+            LULL_IDLE_SIGN_NONE);
+    }
+}
+
 static void test_without_utilization(void **state)
 {
     struct gpu gpu = make_gpu();
@@ -193,6 +211,7 @@ int main(void)
         cmocka_unit_test(test_idleness),
         cmocka_unit_test(test_level_follows_the_clock),
         cmocka_unit_test(test_wrong_level_is_learnt_again),
+        cmocka_unit_test(test_late_readings),
         cmocka_unit_test(test_without_utilization),
         cmocka_unit_test(test_idle_bit),
     };
