@@ -190,6 +190,7 @@ uint32_t lull_driver_processes(struct lull_node *node, uint32_t gpu,
         if (at == count)
             processes_out[count++] = (struct lull_driver_process){.pid = pid};
         processes_out[at].contexts++;
+        processes_out[at].memory_mib += physics->contexts[i].memory_mib;
     }
     lull_node_end(node, gpu, false);
     return count;

@@ -105,6 +105,7 @@ bool lull_driver_lists_processes(const struct lull_driver_gpu *gpu);
 struct lull_driver_process {
     int32_t pid;
     uint32_t contexts;
+    uint32_t memory_mib; /* that they have allocated */
 };
 
 /* Lists the processes that have contexts on a GPU; returns how many. processes_out has room for

@@ -75,6 +75,14 @@ void lull_emulated_gpu_close(struct lull_emulated_gpu *gpu)
     free(gpu);
 }
 
+void lull_emulated_gpu_allocate(struct lull_emulated_gpu *gpu, uint32_t memory_mib)
+{
+    if (gpu == NULL)
+        return;
+    lull_node_begin(gpu->node, gpu->index)->contexts[gpu->context].memory_mib = memory_mib;
+    lull_node_end(gpu->node, gpu->index, false);
+}
+
 static void emulated_work_await(struct lull_emulated_gpu *gpu, estimate estimate_ns, double share)
 {
     for (;;) {
