@@ -45,7 +45,7 @@ int lull_emulated_gpu_open(uint32_t index, struct lull_emulated_gpu **gpu_out,
 /* Closes the context; the GPU decays to its idle clocks if it was the last. */
 void lull_emulated_gpu_close(struct lull_emulated_gpu *gpu);
 
-/* Sets how much memory the context has allocated, for whoever reads the GPU's used memory. */
+/* Sets how much memory the context has allocated, for readers of the GPU's used memory. */
 void lull_emulated_gpu_allocate(struct lull_emulated_gpu *gpu, uint32_t memory_mib);
 
 /* Enqueues a kernel after those already enqueued. It returns at once while the queue has room. */

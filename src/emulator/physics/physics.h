@@ -117,7 +117,7 @@ struct lull_physics_context {
     uint64_t owner_mark;
     uint32_t memory_mib; /* allocated by the caller; nothing here depends on it */
     uint64_t next;       /* number of the next work */
-    uint32_t count; /* number of works that have not ended */
+    uint32_t count;      /* number of works that have not ended */
     /* One bit per place; ended work keeps its times until its place is taken again. */
     uint32_t unfinished; /* its work has not ended */
     uint32_t ready;
