@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "base/progress.h"
+#include "cli/server_options.h"
 #include "cli/shared/command.h"
 #include "emulator/spec.h"
-#include "simulator/serving/arrivals_file.h"
 #include "simulator/serving/gpus.h"
 
 /* A model is held by GPUs that keep at least so many tokens beside its weights: a batch of 64
@@ -21,22 +21,6 @@ static const double least_cache_tokens = 65536.0;
 static const double small_params = 20e9;
 
 /* ---- options ------------------------------------------------------------------------------ */
-
-static int parse_llm(const char *text, void *place, struct lull_error *err)
-{
-    const struct lull_llm *const llm = lull_llm_find(text);
-
-    (void)err;
-    if (llm == NULL)
-        return LULL_E_UNSUPPORTED;
-    memcpy(place, &llm, sizeof(llm));
-    return 0;
-}
-
-static const char *llm_name(uint32_t index)
-{
-    return index < lull_llm_count ? lull_llms[index].name : NULL;
-}
 
 static int parse_gpus(const char *text, void *place, struct lull_error *err)
 {
@@ -66,11 +50,10 @@ static int parse_slo(const char *text, void *place, struct lull_error *err)
 
 const struct lull_option lull_simulate_server_rows[] = {
     LULL_GROUP("Server"),
-    LULL_VALUE("server", "MODEL", OWN, struct lull_simulate_server, llm,
-               "Simulate an inference server of this language model instead of a job.",
-               .parse = parse_llm, .word_at = llm_name, .expected = "a known language model",
-               .excludes = "preset|ranks|straggler|nodes|comm-kernels|model|swing|look-ms|"
-                           "periods|modes"),
+    LULL_CLI_SERVER_ROW(struct lull_simulate_server, llm,
+                        "Simulate an inference server of this language model instead of a job.",
+                        .excludes = "preset|ranks|straggler|nodes|comm-kernels|model|swing|"
+                                    "look-ms|periods|modes"),
     LULL_VALUE("on", "COUNTxMODEL", OWN, struct lull_simulate_server, gpus,
                "The GPUs of the tensor-parallel server.", .parse = parse_gpus,
                .expected = "1, 2, 4 or 8 GPUs of one model, such as 4xH100", .needs = "server",
@@ -80,39 +63,17 @@ const struct lull_option lull_simulate_server_rows[] = {
                .needs = "server",
                .otherwise = "ttft=500ms,tpot=50ms, or ttft=1s,tpot=100ms for models that compute "
                             "more than 20 billion parameters per token"),
-    LULL_VALUE("arrivals", "FILE", TEXT, struct lull_simulate_server, arrivals,
-               "A trace of requests; only its rate is changed.", .hint = LULL_OPTION_FILE,
-               .needs = "server", .otherwise = "a Poisson process",
-               .more = "A table with the columns TIMESTAMP, ContextTokens and GeneratedTokens "
-                       "(Azure's traces of 2023), or Timestamp, Request tokens and Response "
-                       "tokens (BurstGPT); also gzip. It is repeated if it is too short. Rows "
-                       "that cannot be read are counted and left out."),
-    LULL_VALUE("prompt-tokens", "N", NUMBER, struct lull_simulate_server, prompt_tokens,
-               "Mean length of prompts without --arrivals.", .least = 1, .most = 1e6,
-               .default_value = "1155", .needs = "server", .excludes = "arrivals"),
-    LULL_VALUE("output-tokens", "N", NUMBER, struct lull_simulate_server, output_tokens,
-               "Mean length of outputs without --arrivals.", .least = 1, .most = 1e6,
-               .default_value = "211", .needs = "server", .excludes = "arrivals",
-               .more = "Lengths are distributed exponentially. The defaults are the means of "
-                       "Azure's conversations of 2023."),
-    LULL_VALUE("load", "RATIO", RATIO, struct lull_simulate_server, load_ratio,
-               "The rate of requests, relative to that at which full clocks just meet the "
-               "objective.",
-               .least = 0.001, .default_value = "0.5", .needs = "server", .excludes = "rate"),
-    LULL_VALUE("rate", "HZ", NUMBER, struct lull_simulate_server, rate_per_s,
-               "The rate of requests per second.", .least = 0.001, .most = 1e5, .needs = "server",
-               .otherwise = "it follows from --load"),
+    LULL_CLI_ARRIVALS_ROW(struct lull_simulate_server, arrivals, .otherwise = "a Poisson process"),
+    LULL_CLI_PROMPT_TOKENS_ROW(struct lull_simulate_server, prompt_tokens, .needs = "server"),
+    LULL_CLI_OUTPUT_TOKENS_ROW(struct lull_simulate_server, output_tokens, .needs = "server"),
+    LULL_CLI_LOAD_ROW(struct lull_simulate_server, load_ratio, .default_value = "0.5"),
+    LULL_CLI_REQUEST_RATE_ROW(struct lull_simulate_server, rate_per_s,
+                              .otherwise = "it follows from --load"),
     LULL_VALUE("duration", "S", TIME, struct lull_simulate_server, duration_ns,
                "How long requests arrive.", .least = 10, .most = 1e6, .default_value = "600",
                .needs = "server"),
-    LULL_VALUE("max-num-seqs", "N", WHOLE, struct lull_simulate_server, max_sequences,
-               "Most requests in a batch, as in vLLM.", .least = 1, .most = 65536,
-               .default_value = "256", .needs = "server"),
-    LULL_VALUE("max-num-batched-tokens", "N", WHOLE, struct lull_simulate_server,
-               max_batched_tokens, "Most tokens that a step computes, as in vLLM.", .least = 1,
-               .most = 1048576, .default_value = "512", .needs = "server",
-               .more = "Prompts are computed in chunks of at most this length, beside which no "
-                       "request gets a token: a larger value needs a wider bound of tpot."),
+    LULL_CLI_MAX_SEQUENCES_ROW(struct lull_simulate_server, max_sequences),
+    LULL_CLI_MAX_BATCHED_TOKENS_ROW(struct lull_simulate_server, max_batched_tokens),
     {0},
 };
 
@@ -205,26 +166,6 @@ static int simulate_all_modes(struct lull_serving_run *run, struct lull_server_r
     return result;
 }
 
-/* Reads the trace, where there is one, and reports rows that are left out. */
-static int read_arrivals(const struct lull_simulate_server *server,
-                         struct lull_server_arrivals *trace_out,
-                         struct lull_server_results *results, struct lull_error *err)
-{
-    struct lull_server_arrivals_skipped skipped;
-    int result;
-
-    if (server->arrivals == NULL)
-        return 0;
-    result = lull_server_arrivals_read(server->arrivals, trace_out, &skipped, err);
-    if (result < 0)
-        return result;
-    results->skipped = skipped.rows;
-    if (skipped.rows > 0)
-        fprintf(stderr, "lull simulate: %llu rows left out; the first one: %s\n",
-                (unsigned long long)skipped.rows, skipped.reason);
-    return 0;
-}
-
 static int simulate_server(const struct lull_simulate_server *server,
                            const struct lull_server_arrivals *trace,
                            struct lull_server_results *results, struct lull_error *err)
@@ -270,8 +211,9 @@ int lull_simulate_server_run(struct lull_simulate_server *server, uint64_t seed,
 
     choose_gpus(server);
     result = choose_slo(server, &err);
-    if (result == 0)
-        result = read_arrivals(server, &trace, &results, &err);
+    if (result == 0 && server->arrivals != NULL)
+        result =
+            lull_cli_read_arrivals("simulate", server->arrivals, &trace, &results.skipped, &err);
     if (result == 0)
         result = simulate_server(server, &trace, &results, &err);
     if (result == 0 && is_json)

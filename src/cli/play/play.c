@@ -12,6 +12,7 @@
 #include "cli/shared/command.h"
 #include "cli/play/pipeline.h"
 #include "cli/play/profile.h"
+#include "cli/play/server/server.h"
 #include "cli/play/source.h"
 #include "cli/trace_notes.h"
 #include "emulator/oracle_play.h"
@@ -29,6 +30,7 @@ struct pipeline_arguments {
 struct play_arguments {
     struct lull_play_source source;
     struct pipeline_arguments pipeline;
+    struct lull_play_server server;
     uint64_t iterations;
     double seconds; /* 0: iterations count */
     bool is_json;
@@ -375,10 +377,11 @@ static int play_command_check(void *options, const struct lull_operands *traces,
 
     arguments->source.traces = traces->words;
     arguments->source.trace_count = traces->count;
-    if ((arguments->source.preset != NULL) + (traces->count != 0) + arguments->pipeline.is_given !=
+    if ((arguments->source.preset != NULL) + (traces->count != 0) + arguments->pipeline.is_given +
+            (arguments->server.llm != NULL) !=
         1)
-        return lull_error_set(err, -EINVAL, "give one of: traces, --preset, --schedule");
-    return 0;
+        return lull_error_set(err, -EINVAL, "give one of: traces, --preset, --schedule, --server");
+    return lull_play_server_check(&arguments->server, err);
 }
 
 static int play_command_run_child(void *options, const struct lull_operands *operands)
@@ -390,6 +393,8 @@ static int play_command_run_child(void *options, const struct lull_operands *ope
     (void)operands;
     if (arguments->pipeline.measure != NULL)
         result = play_command_measure(arguments, &err);
+    else if (arguments->server.llm != NULL)
+        result = lull_play_server_run(&arguments->server, arguments->is_json, &err);
     else
         result = play_or_ask(arguments, &err);
     return result < 0 ? lull_cli_fail("play", &err) : LULL_EXIT_OK;
@@ -397,12 +402,14 @@ static int play_command_run_child(void *options, const struct lull_operands *ope
 
 const struct lull_program_command lull_play_command = {
     .name = "play",
-    .summary = "play a distributed job on the emulated node",
+    .summary = "play a distributed job or an inference server on the emulated node",
     .arguments = "[TRACE...]",
     .about = "Plays a distributed job, recorded by the PyTorch profiler, a preset or a pipeline, "
-             "on the emulated node: lull emulate SPEC -- lull play ...",
+             "or an inference server, on the emulated node: lull emulate SPEC -- lull play ...",
     .print_after = lull_play_print_presets,
-    .tables = {{rows, 0}, {pipeline_rows, offsetof(struct play_arguments, pipeline)}},
+    .tables = {{rows, 0},
+               {pipeline_rows, offsetof(struct play_arguments, pipeline)},
+               {lull_play_server_rows, offsetof(struct play_arguments, server)}},
     .operands = {.most = UINT32_MAX},
     .size = sizeof(struct play_arguments),
     .prepare = play_command_prepare,

@@ -1,0 +1,41 @@
+/*
+ * What the clients of an emulated inference server got: times of tokens, energy and misses of an
+ * objective. Threads: lull_model_server_outcome_take() may run beside nothing else.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PLAY_SERVER_OUTCOME_H
+#define LULL_CLI_PLAY_SERVER_OUTCOME_H
+
+#include <jansson.h>
+
+#include "core/serving/objective.h"
+#include "emulator/server/model_server.h"
+
+/* Begin with {0}; free with lull_model_server_outcome_fini. */
+struct lull_model_server_outcome {
+    struct lull_objective objective;
+    bool has_objective;
+    size_t trace_count;  /* requests of the trace */
+    bool *is_trace_late; /* whose first token was late; NULL: out of memory, or there is no trace */
+    uint64_t judged;     /* requests of the trace that have ended */
+    uint64_t missed;
+    double energy_j; /* of the server's GPUs */
+    struct lull_model_server_times {
+        double *items;
+        size_t count;
+        size_t room;
+    } ttft_s, tpot_s; /* of all requests; when memory runs out, later ones are left out */
+};
+
+void lull_model_server_outcome_fini(struct lull_model_server_outcome *outcome);
+
+void lull_model_server_outcome_take(struct lull_model_server_outcome *outcome,
+                                    const struct lull_engine_token *tokens, uint32_t count);
+
+/* Sorts the times, then makes the document or prints it for people. NULL: out of memory. */
+json_t *lull_model_server_outcome_json(struct lull_model_server_outcome *outcome,
+                                       const struct lull_model_server_reading *reading);
+void lull_model_server_outcome_print(struct lull_model_server_outcome *outcome,
+                                     const struct lull_model_server_reading *reading);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/play/server/server.h"
+
+#include <errno.h>
+#include <math.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "cli/play/server/front.h"
+#include "cli/play/server/outcome.h"
+#include "cli/server_options.h"
+#include "cli/shared/command.h"
+#include "cli/shared/stop_signals.h"
+#include "simulator/serving/hindsight.h"
+
+#define LOOK_NS                                                                                    \
+    (LULL_NS_PER_S / 10) /* interval of checks for the end, and for clients that left              \
+                          */
+#define DEFAULT_S 60.0   /* of requests that are drawn or taken from a trace */
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static int parse_objective(const char *text, void *place, struct lull_error *err)
+{
+    return lull_objective_parse(text, place, err);
+}
+
+const struct lull_option lull_play_server_rows[] = {
+    LULL_GROUP("An inference server, with vLLM's metrics"),
+    LULL_CLI_SERVER_ROW(struct lull_play_server, llm,
+                        "Serve this language model over HTTP, on GPUs of the emulated node.",
+                        .excludes = "preset|schedule|oracle"),
+    LULL_VALUE("tensor-parallel", "N", WHOLE, struct lull_play_server, gpus,
+               "Share the model between this many GPUs: 1, 2, 4 or 8.", .least = 1,
+               .most = LULL_MODEL_SERVER_GPUS, .default_value = "1", .needs = "server"),
+    LULL_CLI_MAX_SEQUENCES_ROW(struct lull_play_server, max_sequences),
+    LULL_CLI_MAX_BATCHED_TOKENS_ROW(struct lull_play_server, max_batched_tokens),
+    LULL_VALUE("port", "PORT", WHOLE, struct lull_play_server, port,
+               "Listen on this port of 127.0.0.1; 0: any that is free.", .letter = 'p',
+               .most = 65535, .default_value = "8000", .needs = "server"),
+    LULL_VALUE("duration", "S", NUMBER, struct lull_play_server, duration_s,
+               "Serve for this long; if requests arrive by themselves, until they are finished.",
+               .is_open = true, .otherwise = "until a signal; 60 s of arrivals", .needs = "server"),
+    LULL_CLI_ARRIVALS_ROW(struct lull_play_server, arrivals,
+                          .otherwise = "only requests of HTTP clients, or a Poisson process"),
+    LULL_CLI_REQUEST_RATE_ROW(struct lull_play_server, rate_per_s,
+                              .otherwise = "that of --load, or of --arrivals"),
+    LULL_CLI_LOAD_ROW(struct lull_play_server, load_ratio,
+                      .otherwise = "the rate of --rate, or of --arrivals"),
+    LULL_CLI_PROMPT_TOKENS_ROW(struct lull_play_server, prompt_tokens, .needs = "rate|load"),
+    LULL_CLI_OUTPUT_TOKENS_ROW(struct lull_play_server, output_tokens, .needs = "rate|load"),
+    LULL_SEED_ROW(struct lull_play_server, seed,
+                  "Seed of a Poisson process; or where in the trace requests begin, 1: at its "
+                  "begin."),
+    LULL_VALUE("slo", "OBJECTIVE", OWN, struct lull_play_server, objective,
+               "Count the arrivals that miss this objective, such as ttft=500ms,tpot=50ms.",
+               LULL_GIVEN(struct lull_play_server, has_objective), .parse = parse_objective,
+               .expected = "bounds such as ttft=500ms,tpot=50ms@p99",
+               .needs = "arrivals|rate|load"),
+    {0},
+};
+
+int lull_play_server_check(const struct lull_play_server *options, struct lull_error *err)
+{
+    if ((options->gpus & (options->gpus - 1)) != 0)
+        return lull_error_set(err, -EINVAL, "--tensor-parallel must be 1, 2, 4 or 8");
+    if (options->load_ratio > 0 && !options->has_objective)
+        return lull_error_set(err, -EINVAL,
+                              "--load needs --slo: it is relative to the rate that meets it");
+    return 0;
+}
+
+/* ---- the requests that arrive by themselves ---------------------------------------------- */
+
+/* Finds the rate that is the given share of what the server can do, in virtual time. */
+static int find_rate(const struct lull_play_server *options,
+                     const struct lull_serving_source *source, double *rate_per_s_out,
+                     struct lull_error *err)
+{
+    struct lull_gpu_model gpu;
+    const struct lull_serving_run run = {
+        .pool_count = 1,
+        .pools[0] = {.setup = {.gpu = &gpu, .llm = options->llm, .gpus = options->gpus},
+                     .max_sequences = options->max_sequences,
+                     .max_batched_tokens = options->max_batched_tokens},
+        .objective = options->objective,
+        .wake_s = INFINITY,
+    };
+    int result = lull_model_server_find_gpu(&gpu, err);
+
+    if (result < 0)
+        return result;
+    result = lull_serving_find_rate(&run, source, rate_per_s_out, err);
+    *rate_per_s_out *= options->load_ratio;
+    return result;
+}
+
+static int make_arrivals(const struct lull_play_server *options,
+                         const struct lull_server_arrivals *trace,
+                         struct lull_server_arrivals *arrivals_out, struct lull_error *err)
+{
+    const struct lull_serving_source source = {
+        .trace = options->arrivals != NULL ? trace : NULL,
+        .prompt_tokens = options->prompt_tokens,
+        .output_tokens = options->output_tokens,
+        .duration_ns = (int64_t)(1e9 * (options->duration_s > 0 ? options->duration_s : DEFAULT_S)),
+        .seed = options->seed,
+    };
+    double rate_per_s = options->rate_per_s;
+    int result = 0;
+
+    if (options->load_ratio > 0)
+        result = find_rate(options, &source, &rate_per_s, err);
+    else if (!(rate_per_s > 0))
+        rate_per_s = lull_server_arrivals_rate(trace);
+    if (result < 0)
+        return result;
+    if (lull_serving_make_arrivals(&source, rate_per_s, arrivals_out) < 0)
+        return lull_error_set(err, -ENOMEM, "no memory for the requests");
+    return 0;
+}
+
+static int open_arrivals(const struct lull_play_server *options,
+                         struct lull_server_arrivals *arrivals_out, struct lull_error *err)
+{
+    struct lull_server_arrivals trace = {0};
+    uint64_t skipped;
+    int result = 0;
+
+    if (options->arrivals == NULL && !(options->rate_per_s > 0) && !(options->load_ratio > 0))
+        return 0;
+    if (options->arrivals != NULL)
+        result = lull_cli_read_arrivals("play", options->arrivals, &trace, &skipped, err);
+    if (result == 0)
+        result = make_arrivals(options, &trace, arrivals_out, err);
+    lull_server_arrivals_fini(&trace);
+    return result;
+}
+
+/* ---- serving ----------------------------------------------------------------------------- */
+
+struct served {
+    const struct lull_play_server *options;
+    bool is_json;
+    struct lull_stop_signals stop;
+    struct lull_server_arrivals arrivals;
+    struct lull_front *front;
+    struct lull_model_server *server;
+    struct lull_model_server_outcome outcome;
+    struct lull_model_server_reading last;
+};
+
+static void served_deliver(void *context, const struct lull_engine_token *tokens, uint32_t count)
+{
+    struct served *const served = context;
+
+    lull_model_server_outcome_take(&served->outcome, tokens, count);
+    lull_front_deliver(served->front, tokens, count);
+}
+
+static bool served_has_ended(struct served *served)
+{
+    const bool has_trace = served->arrivals.count > 0;
+
+    lull_model_server_read(served->server, &served->last);
+    served->outcome.energy_j = lull_model_server_energy_j(served->server);
+    if (has_trace)
+        return served->last.is_done && served->last.time_ns >= served->arrivals.period_ns;
+    return served->options->duration_s > 0 &&
+           (double)served->last.time_ns * 1e-9 >= served->options->duration_s;
+}
+
+static void served_run(struct served *served)
+{
+    FILE *const out = served->is_json ? stderr : stdout;
+
+    fprintf(out, "http://127.0.0.1:%u/\n", lull_front_port(served->front));
+    fflush(out);
+    while (!served_has_ended(served) && !lull_is_stopped(&served->stop)) {
+        lull_sleep_until_ns(lull_now_ns() + LOOK_NS);
+        lull_front_check_clients(served->front);
+    }
+}
+
+static int served_start(struct served *served, struct lull_error *err)
+{
+    const struct lull_play_server *const options = served->options;
+    struct lull_model_server_options server = {
+        .llm = options->llm,
+        .gpus = options->gpus,
+        .max_sequences = options->max_sequences,
+        .max_batched_tokens = options->max_batched_tokens,
+        .deliver = served_deliver,
+        .context = served,
+    };
+    int result = open_arrivals(options, &served->arrivals, err);
+
+    if (result < 0)
+        return result;
+    server.arrivals = served->arrivals.items;
+    server.arrival_count = served->arrivals.count;
+    served->outcome.objective = options->objective;
+    served->outcome.has_objective = options->has_objective;
+    if (options->has_objective)
+        served->outcome.is_trace_late = calloc(served->arrivals.count + 1, sizeof(bool));
+    served->front = lull_front_create(options->llm->name);
+    if (served->front == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the server");
+    result = lull_model_server_start(&server, &served->server, err);
+    if (result < 0)
+        return result;
+    return lull_front_open(served->front, served->server, (uint16_t)options->port, err);
+}
+
+/* Each client has a connection, which is a descriptor. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int lull_play_server_run(const struct lull_play_server *options, bool is_json,
+                         struct lull_error *err)
+{
+    struct served served = {.options = options, .is_json = is_json};
+    int result;
+
+    raise_descriptors();
+    lull_stop_signals_begin(&served.stop);
+    result = served_start(&served, err);
+    if (result == 0)
+        served_run(&served);
+    lull_front_close(served.front);
+    lull_model_server_stop(served.server);
+    lull_front_destroy(served.front);
+    lull_server_arrivals_fini(&served.arrivals);
+    if (result == 0 && is_json &&
+        lull_cli_print_json(lull_model_server_outcome_json(&served.outcome, &served.last), 0) < 0)
+        result = lull_error_set(err, -EIO, "cannot print the outcome");
+    else if (result == 0 && !is_json)
+        lull_model_server_outcome_print(&served.outcome, &served.last);
+    lull_model_server_outcome_fini(&served.outcome);
+    return result;
+}
