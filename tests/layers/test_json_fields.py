@@ -103,6 +103,7 @@ class Json(unittest.TestCase):
 
     def test_virtual_time(self):
         self.see("lull-play", LULL, "play", "--oracle", "--json", "--preset", "resnet50-ddp", "--ranks", "2")
+        self.see("lull-play", *NODE, LULL, "play", "--json", "--server", "Llama-3.1-8B-Instruct", "--port", "0", "--rate", "20", "--duration", "0.5")
         self.see("lull-simulate", LULL, "simulate", "--json", "--preset", "resnet50-ddp", "--ranks", "2", "--periods", "30")
         self.see("lull-simulate", LULL, "simulate", "--json", "--server", "Llama-3.1-8B", "--rate", "2", "--duration", "20")
 
