@@ -29,24 +29,42 @@ static size_t process_read_text(const char *path, char *text, size_t size)
     return (size_t)length;
 }
 
+enum { STAT_SIZE = 1024 };
+
+/* Reads the fields of a process from the state on, field 3; pid 0: this process. The name of the
+ * program before it, in parentheses, may hold anything: fields are counted from behind its last
+ * one. NULL: there is no such process. */
+static const char *process_read_stat(pid_t pid, char text[STAT_SIZE])
+{
+    char path[64] = "/proc/self/stat";
+    const char *name_end;
+
+    if (pid != 0)
+        snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    if (process_read_text(path, text, STAT_SIZE) == 0)
+        return NULL;
+    name_end = strrchr(text, ')');
+    return name_end != NULL && name_end[1] == ' ' ? name_end + 2 : NULL;
+}
+
+char lull_process_state(pid_t pid)
+{
+    char text[STAT_SIZE];
+    const char *const state = process_read_stat(pid, text);
+
+    return state != NULL ? *state : '\0';
+}
+
 /* Returns a number of a process's state, by the number of its field, from 4 on; -1: there is no
  * such process, or it has ended. pid 0: this process. */
 static int64_t process_read_field(pid_t pid, int number)
 {
-    char path[64] = "/proc/self/stat";
-    char text[1024];
-    const char *field;
+    char text[STAT_SIZE];
+    const char *field = process_read_stat(pid, text);
 
-    if (pid != 0)
-        snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-    if (process_read_text(path, text, sizeof(text)) == 0)
+    if (field == NULL || *field == 'Z' || *field == 'X')
         return -1;
-    /* The name of the program is field 2, in parentheses, and may hold anything: fields are counted
-     * from behind its last one. The state is field 3. */
-    field = strrchr(text, ')');
-    if (field == NULL || field[1] == '\0' || field[2] == 'Z' || field[2] == 'X')
-        return -1;
-    for (int i = 2; field != NULL && i < number; i++)
+    for (int i = 3; field != NULL && i < number; i++)
         field = strchr(field + 1, ' ');
     return field != NULL ? strtoll(field + 1, NULL, 10) : -1;
 }

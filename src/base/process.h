@@ -22,6 +22,10 @@ int64_t lull_process_start_ticks(pid_t pid);
  * report it. */
 bool lull_process_descends_from(pid_t pid, pid_t ancestor);
 
+/* Returns the state of a process as /proc names it: 'R' runs, 'S' and 'D' sleep, 'T' stopped, 'Z'
+ * has ended; '\0': there is no such process, or /proc does not report it. */
+char lull_process_state(pid_t pid);
+
 /* Finds the real user of a process. Errors: -ESRCH there is no such process, or /proc does not
  * report it. */
 int lull_process_user(pid_t pid, uid_t *uid_out);

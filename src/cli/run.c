@@ -113,6 +113,33 @@ static int parse_co2(const char *text, void *place, struct lull_error *err)
                           "--co2-g-per-kwh needs grams per kilowatt hour, such as 380");
 }
 
+/* Parses a time with a unit, such as 5min; 0 needs none. */
+static int parse_hang_after(const char *text, void *place, struct lull_error *err)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"s", 1.0}, {"min", 60.0}, {"h", 3600.0}};
+    struct run_arguments *const arguments = place;
+    const size_t length = strspn(text, "0123456789.");
+    char number[32];
+    double value;
+
+    (void)err;
+    if (length == 0 || length >= sizeof(number))
+        return -EINVAL;
+    snprintf(number, sizeof(number), "%.*s", (int)length, text);
+    if (lull_text_parse_number(number, &value) < 0)
+        return -EINVAL;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+        if (strcmp(text + length, units[i].unit) == 0) {
+            arguments->run.hang_after_s = value * units[i].seconds;
+            return arguments->run.hang_after_s <= 1e6 ? 0 : -EINVAL;
+        }
+    arguments->run.hang_after_s = 0.0;
+    return text[length] == '\0' && value == 0.0 ? 0 : -EINVAL;
+}
+
 /* ---- options ------------------------------------------------------------------------------- */
 
 static const char *const yes_or_no[] = {[EXPOSURE_YES] = "yes", [EXPOSURE_NO] = "no", NULL};
@@ -178,6 +205,12 @@ static const struct lull_option rows[] = {
                .words = progress_words, .default_value = "auto",
                .more = "auto: line on a terminal that shows a title, log if standard error is not "
                        "a terminal. See PROGRESS."),
+    LULL_OWN("hang-after", "TIME", parse_hang_after,
+             "Report that the job hangs if ranks have been in a collective for this long, while no "
+             "rank completed any communication. 0: never.",
+             .default_value = "5min", .expected = "a time such as 30s, 5min or 1h, or 0",
+             .more = "The report names the rank that is missing; nothing is done to the job. Set it "
+                     "above the longest checkpoint or evaluation. See HANGS."),
     LULL_FLAG(
         "verbose", struct run_arguments, run.verbose,
         "At the end, also print the tables of the report: energy, sections, levers, steps of the "

@@ -155,6 +155,12 @@ static bool join_job(void)
     return false;
 }
 
+/* Folds the id that NCCL gives a communicator in all of its ranks; 0: there is none. */
+static uint32_t fold_id(uint64_t id)
+{
+    return (uint32_t)(id ^ id >> 32);
+}
+
 static void profiler_announce(const struct nccl_profiler_communicator *communicator,
                               const struct lull_nccl_identity *identity)
 {
@@ -164,7 +170,7 @@ static void profiler_announce(const struct nccl_profiler_communicator *communica
         .communicator = communicator->number,
         .ranks = communicator->ranks,
         .peer = identity->rank < 0 ? -1 : identity->rank,
-        .thread = lull_client_thread()->number,
+        .thread = fold_id(identity->id),
         .kind = LULL_EVENT_COMMUNICATOR,
         .name = LULL_JOB_MAX_NAMES,
     };

@@ -58,7 +58,8 @@ enum lull_event_kind {
                             kernels were dropped; peer: -errno, recording kernels has failed and
                             ends here */
     LULL_EVENT_COMMUNICATOR, /* announces a communicator: ranks; bytes: its nodes; peer: own rank
-                              * in it; name: its name, LULL_JOB_MAX_NAMES without one */
+                              * in it; name: its name, LULL_JOB_MAX_NAMES without one; thread: an
+                              * id that is equal in all of its ranks, 0 without one */
 
     /* These mark energy windows, from any thread; bytes: the window's number in the process. No
      * other window that is open has the same remainder by LULL_JOB_MAX_WINDOWS. */

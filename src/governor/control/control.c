@@ -66,6 +66,8 @@ int lull_control_create(const struct lull_control_setup *setup, struct lull_cont
     control->exposure = setup->exposure;
     control->learns_gaps = setup->learns_gaps;
     control->gpu_count = lull_min_u32(setup->gpu_count, LULL_CONTROLLER_MAX_GPUS);
+    if (setup->hang_after_ns > 0)
+        control->hang = lull_hang_create(setup->hang_after_ns);
     pthread_mutex_init(&control->lock, NULL);
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         struct lull_governed_gpu *gpu = &control->gpus[i];
@@ -104,6 +106,7 @@ void lull_control_destroy(struct lull_control *control)
         lull_run_log_fini(&control->gpus[i].log);
     }
     lull_controller_destroy(control->controller);
+    lull_hang_destroy(control->hang);
     pthread_mutex_destroy(&control->lock);
     free(control);
 }

@@ -16,6 +16,7 @@
 #include "core/section/communicator.h"
 #include "core/section/controller/controller.h"
 #include "core/section/gaps/gap_map.h"
+#include "core/section/hang.h"
 #include "core/section/placement.h"
 #include "device/device.h"
 #include "governor/energy/accounting.h"
@@ -71,6 +72,13 @@ struct lull_control_view {
     const struct lull_section_meter *meter;
 };
 
+/* A section that a process of the job has announced. */
+struct lull_control_section {
+    int64_t time_ns; /* of its last edge; 0: there was none */
+    uint32_t name;
+    bool is_open;
+};
+
 /* The inputs of a control loop. All of them must live until destroy. */
 struct lull_control_setup {
     struct lull_event_segment *job;
@@ -82,6 +90,7 @@ struct lull_control_setup {
     bool learns_gaps;     /* a run that only observes records until it knows the gaps */
     const uint32_t *gpus; /* indices of devices that the job may use, in the job's order */
     uint32_t gpu_count;
+    int64_t hang_after_ns; /* 0: hangs are not looked for */
 };
 
 int lull_control_create(const struct lull_control_setup *setup, struct lull_control **control_out,
@@ -198,6 +207,14 @@ const struct lull_gap_map *lull_control_gaps(const struct lull_control *control,
 /* The controller to be changed: by the main thread alone, and only while locked. */
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_event_segment *lull_control_job(const struct lull_control *control);
+
+/* The communication of the job's processes, ranks being their slots; NULL: hangs are not looked
+ * for. Use it, and the next two, only while locked. */
+struct lull_hang *lull_control_hang(struct lull_control *control);
+struct lull_control_section lull_control_last_section(const struct lull_control *control,
+                                                      uint32_t slot);
+/* The GPU of the job that a process is known to use; -1: none is known. */
+int32_t lull_control_gpu_of(const struct lull_control *control, uint32_t slot);
 
 /* Returns whether the decider has finished. */
 bool lull_control_has_settled(const struct lull_control *control);

@@ -112,6 +112,7 @@ static void take_event_of(struct lull_control *control, uint32_t slot,
         lull_accounting_report(control->accounting, control->job, slot, process->seen_on, event);
     if (is_of_window)
         return;
+    lull_control_hang_take(control, slot, event);
     if (process->gpu >= 0)
         events_take(control, (uint32_t)process->gpu, event);
     else if (process->is_waiting)
@@ -142,9 +143,9 @@ void lull_control_drain(struct lull_control *control)
         while ((count = lull_event_segment_read(control->job, slot, events, EVENTS_AT_ONCE)) > 0)
             for (uint32_t i = 0; i < count; i++)
                 take_event_of(control, slot, &events[i]);
+        lull_control_hang_lose(control, slot, lull_event_segment_lost(control->job, slot));
         if (process->gpu >= 0)
-            control->gpus[process->gpu].state.lost_events =
-                lull_event_segment_lost(control->job, slot);
+            control->gpus[process->gpu].state.lost_events = process->lost_events;
     }
 }
 

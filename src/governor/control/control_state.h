@@ -5,6 +5,7 @@
  *   control_results.c results of commands, and the state of the driver
  *   control_samples.c readings of the GPUs
  *   control_sections.c the section of each GPU, for live views
+ *   control_hang.c    what each process communicates, for hangs
  *   section_decider.c the section controller, which rules unless another decider is set
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -15,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/section/hang.h"
 #include "core/section/placement.h"
 #include "governor/control/control.h"
 #include "governor/control/power_round.h"
@@ -31,6 +33,8 @@ struct lull_control_process {
     enum lull_placement placement; /* its last known state, while it waits */
     struct lull_event *held;       /* its events while it waits; NULL: none */
     uint32_t held_count;
+    uint64_t lost_events;                 /* of its events, as its probes count them */
+    struct lull_control_section section;  /* that it announced last */
 };
 
 /* A request that has been posted. The writer may still be busy with one when the next is posted. */
@@ -90,6 +94,7 @@ struct lull_control {
     const struct lull_decider *decider; /* the active one */
     void *deciding;                     /* argument of its functions */
     struct lull_accounting *accounting; /* of energy windows; NULL: none */
+    struct lull_hang *hang;             /* NULL: hangs are not looked for */
     pthread_mutex_t lock;               /* guards deciders and run logs */
     pthread_t thread;
     bool running;
@@ -139,6 +144,11 @@ void lull_control_meter(const struct lull_control *control, struct lull_governed
  * before a command is executed. */
 void lull_control_judge_forecast(const struct lull_control *control, struct lull_governed_gpu *gpu,
                                  const struct lull_command *command);
+
+/* Take an event of a process, and how many it has lost, for hangs. */
+void lull_control_hang_take(struct lull_control *control, uint32_t slot,
+                            const struct lull_event *event);
+void lull_control_hang_lose(struct lull_control *control, uint32_t slot, uint64_t lost_events);
 
 /* Frees the data of a rank that communicates on the GPU. */
 void lull_control_forget_device(struct lull_governed_gpu *gpu);

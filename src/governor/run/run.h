@@ -47,6 +47,7 @@ struct lull_run_options {
     int64_t duration_ns; /* ...or after this time; 0: no limit */
     const char *gpus;    /* with is_attached: list such as 0,2-3; NULL: all visible GPUs */
     struct lull_energy_price price; /* prices with which the report computes energy */
+    double hang_after_s;            /* 0: hangs are not looked for */
     bool has_launcher;    /* another program starts the command, and holds the other end of this: */
     uint32_t launcher_fd; /* see lull_child_adopt(); not with compare */
     const char *report;   /* directory; NULL: none */

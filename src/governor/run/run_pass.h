@@ -26,6 +26,7 @@
 #include "governor/run/run.h"
 #include "governor/run/run_comparison.h"
 #include "governor/run/run_frontier.h"
+#include "governor/run/run_hang.h"
 #include "governor/run/run_leases.h"
 #include "governor/run/run_live.h"
 #include "governor/run/run_witness.h"
@@ -94,6 +95,7 @@ struct lull_run_pass {
     struct lull_run_trials trials; /* as far as who looks on has looked at them */
     struct lull_run_live live;
     struct lull_run_progress progress;
+    struct lull_run_hangs hangs;
     struct lull_run_witness witness;        /* of the command's processes, until one has joined */
     struct lull_scalar_files *scalar_files; /* NULL: none are written */
     struct lull_scalars scalars;

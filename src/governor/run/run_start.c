@@ -207,6 +207,7 @@ static int create_control(struct lull_run_pass *pass, const struct lull_controll
         .learns_gaps = pass->is_denied,
         .gpus = run->gpus,
         .gpu_count = run->gpu_count,
+        .hang_after_ns = (int64_t)(run->options->hang_after_s * 1e9),
     };
 
     return lull_control_create(&setup, &pass->control, err);

@@ -19,6 +19,7 @@ enum {
     PROGRESS_TICKS = 10,
     ENERGY_TICKS = 20,
     SCALAR_TICKS = 20,
+    HANG_TICKS = 10,
     WITNESS_TICKS = 4
 };
 /* Interval of the logged readings of a server's GPUs: 12 days of them are kept. */
@@ -324,6 +325,8 @@ static void on_tick(uv_timer_t *timer)
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
             lull_accounting_read_node(pass->accounting);
         run_watch_apply_pause(pass);
+        if (pass->ticks % HANG_TICKS == 0)
+            lull_run_hangs_tick(pass, lull_now_ns());
         if (pass->ticks % SCALAR_TICKS == 0)
             lull_run_pass_report_scalars(pass);
         if (!pass->observe_only)
