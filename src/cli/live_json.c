@@ -238,6 +238,18 @@ static void set_identity(json_t *object, const struct lull_live_entry *entry,
     lull_field_number(object, "age_s", (double)(now_ns - run->written_ns) * 1e-9);
 }
 
+static void set_hang(json_t *object, const struct lull_live_run *run, int64_t now_ns)
+{
+    const bool is_hung = run->hang[0] != '\0';
+
+    lull_field_boolean(object, "hung", is_hung);
+    live_json_set_text(object, "hang", run->hang);
+    lull_field_known(object, "hang_s", (double)(now_ns - run->hang_since_ns) * 1e-9, is_hung);
+    lull_field_json(object, "missing_rank",
+                    is_hung && run->missing_rank >= 0 ? json_integer(run->missing_rank)
+                                                      : json_null());
+}
+
 json_t *lull_live_run_json(const struct lull_live_entry *entry, const struct lull_live_run *run,
                            int64_t now_ns)
 {
@@ -252,6 +264,7 @@ json_t *lull_live_run_json(const struct lull_live_entry *entry, const struct lul
     lull_field_text(object, "verdict", lull_live_verdict_text(run->verdict));
     live_json_set_text(object, "learning", run->learning);
     live_json_set_text(object, "note", run->note);
+    set_hang(object, run, now_ns);
     lull_field_boolean(object, "paused", run->is_paused != 0);
     lull_field_boolean(object, "lost_leases", run->has_lost_leases != 0);
     set_count(object, "iterations", run->iterations);

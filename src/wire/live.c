@@ -643,11 +643,13 @@ void lull_live_check(struct lull_live_run *run)
     END_TEXT(run->pod_namespace);
     END_TEXT(run->learning);
     END_TEXT(run->note);
+    END_TEXT(run->hang);
     if (run->ruler >= LULL_LIVE_RULER_COUNT)
         run->ruler = LULL_LIVE_BY_NONE;
     check_time(&run->written_ns);
     check_time(&run->begin_ns);
     check_time(&run->begin_unix_ns);
+    check_time(&run->hang_since_ns);
     if (run->verdict >= LULL_LIVE_VERDICT_COUNT)
         run->verdict = LULL_LIVE_NO_VERDICT;
     if (run->gpu_count > LULL_LIVE_MAX_GPUS)

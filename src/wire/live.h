@@ -25,6 +25,7 @@ enum {
     LULL_LIVE_WORD_BYTES = 64,
     LULL_LIVE_TEXT_BYTES = 160,
     LULL_LIVE_PATH_BYTES = 512,
+    LULL_LIVE_HANG_BYTES = 640,
 };
 
 /* Why a figure is not known. Values are part of the format: append only. */
@@ -211,6 +212,10 @@ struct lull_live_run {
     char learning[LULL_LIVE_TEXT_BYTES]; /* the present step of the search: "trying 1230 MHz steady"
                                           */
     char note[LULL_LIVE_TEXT_BYTES * 2]; /* the last error; "": none */
+    char hang[LULL_LIVE_HANG_BYTES];     /* that the job hangs, and which rank is missing; "": it
+                                            does not hang, as far as known */
+    int64_t hang_since_ns;               /* of the last progress before it */
+    int64_t missing_rank;                /* the first rank that is missing; -1: none is known */
     uint32_t is_paused;                  /* all clocks are at the reference until it is resumed */
     uint32_t has_lost_leases;            /* likewise until lulld grants them again */
     uint64_t iterations;

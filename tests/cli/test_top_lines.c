@@ -229,6 +229,11 @@ static void runs_that_do_nothing_now_say_so(void **state)
     run.has_lost_leases = 1;
     assert_line("it has lost its leases");
     run.has_lost_leases = 0;
+    snprintf(run.hang, sizeof(run.hang), "rank 2 is missing");
+    run.hang_since_ns = view.now_ns - 400 * LULL_NS_PER_S;
+    assert_line("HANGS for 6.67 min:");
+    assert_line("rank 2 is missing");
+    run.hang[0] = '\0';
     run.ruler = LULL_LIVE_BY_NONE;
     assert_line("observed only");
     assert_null(find("saved"));

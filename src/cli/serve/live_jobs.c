@@ -119,12 +119,15 @@ static void write_slowdown(FILE *out, const json_t *job, size_t index)
 void lull_serve_write_troubles(FILE *out, const json_t *job)
 {
     const char *const note = lull_report_text(job, "note");
+    const char *const hang = lull_report_text(job, "hang");
 
+    if (hang != NULL)
+        lull_html_text(out, "<small class=\"trouble\">", hang, "</small>");
     if (lull_report_is(job, "paused"))
         fputs("<small class=\"trouble\">paused: full clocks</small>", out);
     if (lull_report_is(job, "lost_leases"))
         fputs("<small class=\"trouble\">its leases are lost: full clocks</small>", out);
-    if (note != NULL)
+    if (note != NULL && (hang == NULL || strcmp(note, hang) != 0))
         lull_html_text(out, "<small class=\"trouble\">", note, "</small>");
 }
 

@@ -339,6 +339,40 @@ static void top_line_add_gpu(const struct lull_live_gpu *gpu, int32_t run,
     add_trouble(gpu, run, lines);
 }
 
+/* Returns the length of the longest beginning of a text that fits a line and ends before a blank,
+ * or between two characters. */
+static size_t top_line_break(const char *text)
+{
+    enum { WIDTH = 100 };
+    const size_t length = strlen(text);
+    size_t end = WIDTH;
+
+    if (length <= WIDTH)
+        return length;
+    while (end > 0 && text[end] != ' ')
+        end--;
+    return end > 0 ? end : WIDTH - lull_printable_cut(text, WIDTH);
+}
+
+/* The sentence was written when the hang was found, so the time that has passed stands before it.
+ */
+static void add_hang(const struct lull_top_view *view, uint32_t index, struct lull_top_lines *lines)
+{
+    const struct lull_live_run *const run = view->runs[index];
+    char hang[sizeof(run->hang)];
+    const char *left = hang;
+
+    lull_printable_write(run->hang, hang, sizeof(hang));
+    top_line_append(lines, LULL_TOP_WARNING, (int32_t)index, "  HANGS for %s:",
+                    lull_amount_time((double)(view->now_ns - run->hang_since_ns) * 1e-9).text);
+    while (*left != '\0') {
+        const size_t length = top_line_break(left);
+
+        top_line_append(lines, LULL_TOP_WARNING, (int32_t)index, "    %.*s", (int)length, left);
+        left += length + (left[length] == ' ');
+    }
+}
+
 static void add_run(const struct lull_top_view *view, uint32_t index, struct lull_top_lines *lines)
 {
     const struct lull_live_run *const run = view->runs[index];
@@ -353,8 +387,10 @@ static void add_run(const struct lull_top_view *view, uint32_t index, struct lul
     if (run->ruler == LULL_LIVE_BY_SECTION)
         add_figures(view, index, lines);
     add_totals(view, index, lines);
+    if (run->hang[0] != '\0')
+        add_hang(view, index, lines);
     lull_printable_write(run->note, note, sizeof(note));
-    if (note[0] != '\0' && !run->is_paused)
+    if (note[0] != '\0' && !run->is_paused && run->hang[0] == '\0')
         top_line_append(lines, LULL_TOP_DIM, (int32_t)index, "  last note: %s", note);
     for (uint32_t i = 0; i < run->gpu_count; i++) {
         if (run->gpus[i].state == LULL_LIVE_UNUSED)

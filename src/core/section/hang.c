@@ -397,11 +397,11 @@ struct lull_hang_call lull_hang_look(const struct lull_hang *hang, uint32_t rank
 /* ---- who is missing ---------------------------------------------------------------------- */
 
 /* What each rank is inside; NULL: nothing. */
-struct picture {
+struct hang_picture {
     const struct hang_communicator *inside[LULL_HANG_RANKS];
 };
 
-static void draw_picture(const struct lull_hang *hang, struct picture *picture,
+static void draw_picture(const struct lull_hang *hang, struct hang_picture *picture,
                          struct lull_hang_finding *finding)
 {
     for (uint32_t i = 0; i < hang->count; i++) {
@@ -436,7 +436,7 @@ static bool may_be_outside(const struct hang_rank *rank, const struct hang_commu
 
 /* Marks the members of a communicator that are inside nothing. late_only: only those that have
  * entered fewer of its collectives than another member. */
-static void mark_absent(const struct lull_hang *hang, const struct picture *picture,
+static void mark_absent(const struct lull_hang *hang, const struct hang_picture *picture,
                         const struct hang_communicator *whole, bool late_only,
                         struct lull_hang_finding *finding)
 {
@@ -457,7 +457,7 @@ static void mark_absent(const struct lull_hang *hang, const struct picture *pict
     }
 }
 
-static void mark_stopped(const struct lull_hang *hang, const struct picture *picture,
+static void mark_stopped(const struct lull_hang *hang, const struct hang_picture *picture,
                          struct lull_hang_finding *finding)
 {
     for (uint32_t i = 0; i < hang->count; i++)
@@ -466,7 +466,7 @@ static void mark_stopped(const struct lull_hang *hang, const struct picture *pic
 }
 
 /* Marks the missing ranks of all communicators that ranks are inside. */
-static void mark_all_absent(const struct lull_hang *hang, const struct picture *picture,
+static void mark_all_absent(const struct lull_hang *hang, const struct hang_picture *picture,
                             bool late_only, struct lull_hang_finding *finding)
 {
     for (uint32_t i = 0; i < hang->count; i++)
@@ -475,7 +475,8 @@ static void mark_all_absent(const struct lull_hang *hang, const struct picture *
 }
 
 /* Names the case that no rank of this node is missing. */
-static enum lull_hang_kind name_case(const struct lull_hang *hang, const struct picture *picture,
+static enum lull_hang_kind name_case(const struct lull_hang *hang,
+                                     const struct hang_picture *picture,
                                      const struct lull_hang_finding *finding)
 {
     const struct hang_communicator *const first = picture->inside[finding->oldest];
@@ -497,7 +498,7 @@ static enum lull_hang_kind name_case(const struct lull_hang *hang, const struct 
 void lull_hang_find(const struct lull_hang *hang, int64_t now_ns,
                     struct lull_hang_finding *finding_out)
 {
-    struct picture picture = {0};
+    struct hang_picture picture = {0};
     int64_t since_ns = INT64_MAX;
 
     *finding_out = (struct lull_hang_finding){0};

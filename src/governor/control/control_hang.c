@@ -28,8 +28,7 @@ static struct lull_hang_edge edge_of(const struct lull_event *event)
         .ranks = event->ranks,
         .number = event->thread,
         .operation = event->operation,
-        .is_kernel =
-            event->kind == LULL_EVENT_KERNEL_BEGIN || event->kind == LULL_EVENT_KERNEL_END,
+        .is_kernel = event->kind == LULL_EVENT_KERNEL_BEGIN || event->kind == LULL_EVENT_KERNEL_END,
         .is_collective = control_hang_is_collective(event->operation),
     };
 }

@@ -33,8 +33,8 @@ struct lull_control_process {
     enum lull_placement placement; /* its last known state, while it waits */
     struct lull_event *held;       /* its events while it waits; NULL: none */
     uint32_t held_count;
-    uint64_t lost_events;                 /* of its events, as its probes count them */
-    struct lull_control_section section;  /* that it announced last */
+    uint64_t lost_events;                /* of its events, as its probes count them */
+    struct lull_control_section section; /* that it announced last */
 };
 
 /* A request that has been posted. The writer may still be busy with one when the next is posted. */

@@ -105,6 +105,7 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_json(root, "missing_right", lull_prospect_report_json(report));
     lull_field_json(root, "swing", lull_swing_report_json(report));
     lull_field_json(root, "timeline", lull_timeline_report_json(report));
+    lull_field_json(root, "hangs", lull_hang_report_json(report->hangs));
     lull_field_json(root, "notes", strings_json(report->notes));
     return root;
 }

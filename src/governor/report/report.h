@@ -23,6 +23,7 @@
 #include "governor/serving/serving.h"
 #include "governor/run/run_comparison.h"
 #include "governor/run/run_frontier.h"
+#include "governor/run/run_hang.h"
 #include "governor/run/run_prospect.h"
 #include "governor/run/run_swing.h"
 
@@ -55,6 +56,7 @@ struct lull_report {
     double swing_ratio;                             /* permitted increase of managed swings */
     const struct lull_run_frontier *frontier;       /* NULL: nothing was managed */
     const struct lull_run_prospect *prospect;       /* NULL: no right is missing */
+    const struct lull_run_hangs *hangs;             /* of the last managed run */
     struct lull_energy_price price;
     const char *folder; /* folder of the written report; NULL: it was not written */
     struct lull_energy_report energy;

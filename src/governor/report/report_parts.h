@@ -114,6 +114,9 @@ json_t *lull_timeline_report_json(const struct lull_report *report);
 void lull_run_report_add(const struct lull_report *report, json_t *root);
 void lull_run_report_print(const struct lull_report *report, FILE *out);
 
+/* Makes "hangs": what the run has reported of hangs, oldest first. */
+json_t *lull_hang_report_json(const struct lull_run_hangs *hangs);
+
 /* Makes "levers": the descent of each lever, over all GPUs. The print function writes every step.
  */
 json_t *lull_levers_report_json(const struct lull_report *report);

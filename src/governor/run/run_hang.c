@@ -258,16 +258,16 @@ static void write_rank(const struct lull_run_hang_rank *rank, const char *host,
         run_hang_write(sentence, " on GPU %d", rank->gpu);
     run_hang_write(sentence, " of %s", host);
     if (rank->process != LULL_HANG_RUNS)
-        run_hang_write(sentence, ", which has %s",
-                       rank->process == LULL_HANG_ENDED ? "ended" : "been stopped by a signal");
+        run_hang_write(sentence, ", %s",
+                       rank->process == LULL_HANG_ENDED ? "ended" : "stopped by a signal");
     if (isnan(rank->call_s))
         run_hang_write(sentence, ", without any communication so far");
     else
         run_hang_write(sentence, ", last in %s %s ago", rank->call,
                        lull_amount_time(rank->call_s).text);
     if (rank->section[0] != '\0')
-        run_hang_write(sentence, rank->is_in_section ? ", now in its section %s"
-                                                     : ", last in its section %s",
+        run_hang_write(sentence,
+                       rank->is_in_section ? ", now in its section %s" : ", last in its section %s",
                        rank->section);
 }
 
@@ -364,8 +364,9 @@ static void run_hang_report(struct lull_run_pass *pass, const struct lull_run_ha
 
     hangs->is_hung = true;
     hangs->count++;
-    hangs->records[hangs->count > LULL_RUN_HANGS_KEPT ? LULL_RUN_HANGS_KEPT - 1
-                                                      : hangs->count - 1] = *record;
+    hangs
+        ->records[hangs->count > LULL_RUN_HANGS_KEPT ? LULL_RUN_HANGS_KEPT - 1 : hangs->count - 1] =
+        *record;
     lull_run_note(pass->run, record->text);
 }
 
@@ -389,6 +390,8 @@ void lull_run_hangs_tick(struct lull_run_pass *pass, int64_t now_ns)
     bool is_due;
     bool is_new = false;
 
+    if (hangs->begin_ns == 0)
+        hangs->begin_ns = now_ns;
     lull_control_lock(pass->control);
     is_due = lull_control_hang(pass->control) != NULL &&
              lull_hang_is_due(lull_control_hang(pass->control), now_ns);

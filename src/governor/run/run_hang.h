@@ -48,7 +48,8 @@ struct lull_run_hang_record {
 /* The hangs of one pass. All zero is empty. */
 struct lull_run_hangs {
     bool is_hung;
-    int64_t due_ns; /* since when it seems to hang; 0: it does not */
+    int64_t begin_ns; /* of the run */
+    int64_t due_ns;   /* since when it seems to hang; 0: it does not */
     uint64_t count;
     struct lull_run_hang_record records[LULL_RUN_HANGS_KEPT]; /* the first ones, and the last */
 };

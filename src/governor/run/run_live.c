@@ -411,6 +411,19 @@ static void show_search(struct lull_run_pass *pass, struct lull_live_run *run)
     run->iterations_left = lull_live_figure(left, LULL_LIVE_NOT_SOUGHT);
 }
 
+static void show_hang(const struct lull_run_hang_record *hang, struct lull_live_run *run)
+{
+    run->hang[0] = '\0';
+    run->hang_since_ns = 0;
+    run->missing_rank = -1;
+    if (hang == NULL)
+        return;
+    PUT_TEXT(run->hang, hang->text);
+    run->hang_since_ns = hang->since_ns;
+    if (hang->missing_count > 0)
+        run->missing_rank = hang->missing[0].rank;
+}
+
 /* Adds up over the GPUs that ranks use; unknown as soon as one is. */
 static void run_live_sum(struct lull_live_run *run)
 {
@@ -465,6 +478,7 @@ void lull_run_live_show(struct lull_run_pass *pass, int64_t now_ns)
     else if (run->has_lost_leases)
         PUT_TEXT(run->learning, "waiting for its leases");
     PUT_TEXT(run->note, managed->note_count > 0 ? managed->notes[managed->note_count - 1] : "");
+    show_hang(lull_run_hangs_now(&pass->hangs), run);
     run->written_ns = now_ns;
     lull_live_write(pass->live.writer, run);
 }

@@ -1,0 +1,120 @@
+"""A job that hangs is reported with the rank that is missing, and the report is withdrawn when it goes on: a rank of a job on
+four emulated GPUs is stopped by a signal. SPDX-License-Identifier: Apache-2.0"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402
+
+LULL = os.path.abspath(sys.argv.pop(1))
+RANKS, MISSING = 4, 2
+BOUND_S, LATE_S = 5.0, 10.0
+
+
+def children(pid):
+    """The children of a process, the first one that it started first."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return sorted(int(word) for word in file.read().split())
+    except FileNotFoundError:
+        return []
+
+
+class Hangs(unittest.TestCase):
+    def setUp(self):
+        self.directory = host.Directory()
+        self.addCleanup(self.directory.cleanup)
+        self.environment = dict(os.environ, LULL_RUNTIME_DIR=os.path.join(self.directory.name, "run"))
+        self.said = []
+
+    def start(self, seconds, *options):
+        self.job = subprocess.Popen(
+            [LULL, "emulate", f"{RANKS}xA100-SXM4-40GB", "--", LULL, "run", "--no-daemon", "--report", self.directory.name, *options,
+             "--", LULL, "play", "--preset", "resnet50-ddp", "--ranks", str(RANKS), "--seconds", str(seconds)],
+            env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.job.wait)
+        self.addCleanup(self.job.terminate)
+        reader = threading.Thread(target=lambda: self.said.extend(iter(self.job.stderr.readline, "")), daemon=True)
+        reader.start()
+        self.addCleanup(self.job.stderr.close)
+        self.addCleanup(reader.join)
+
+    def find(self, *words):
+        return [line for line in list(self.said) if all(word in line for word in words)]
+
+    def ranks(self):
+        """The processes of the ranks: emulate, run, the player, and its children."""
+        pids = [self.job.pid]
+        for _ in range(3):
+            pids = [child for pid in pids for child in children(pid)]
+        return pids
+
+    def shown(self):
+        """The run, as viewers see it."""
+        done = subprocess.run([LULL, "top", "--json"], env=self.environment, capture_output=True, text=True, check=False)
+        runs = json.loads(done.stdout)["runs"] if done.returncode == 0 else []
+        return runs[0] if runs else {"iterations": 0}
+
+    def report(self):
+        self.assertEqual(self.job.wait(timeout=120), 0, self.said)
+        with open(os.path.join(self.directory.name, "report.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_the_stopped_rank_is_named(self):
+        self.start(25, "--hang-after", f"{BOUND_S:g}s")
+        self.assertIsNotNone(host.wait_for(lambda: self.shown()["iterations"] > 5, 30.0, 0.2), self.said)
+        stopped = self.ranks()[MISSING]
+        begin = time.monotonic()
+        os.kill(stopped, signal.SIGSTOP)
+        self.addCleanup(os.kill, stopped, signal.SIGCONT)
+        self.assertIsNotNone(host.wait_for(lambda: self.find("the job hangs"), BOUND_S + LATE_S), self.said)
+        self.assertGreaterEqual(time.monotonic() - begin, BOUND_S - 1.0)
+        self.assertEqual(len(self.find("the job hangs", f"rank {MISSING} is missing", f"process {stopped} on GPU {MISSING}",
+                                       "stopped by a signal", "allreduce", "ranks 0-1, 3 are in")), 1, self.said)
+        self.assertIsNotNone(host.wait_for(lambda: self.shown().get("hung"), 5.0, 0.1))
+        shown = self.shown()
+        self.assertEqual(shown["missing_rank"], MISSING)
+        self.assertGreater(shown["hang_s"], BOUND_S)
+        os.kill(stopped, signal.SIGCONT)
+        self.assertIsNotNone(host.wait_for(lambda: self.find("the job communicates again"), 5.0), self.said)
+        self.assertIsNotNone(host.wait_for(lambda: not self.shown().get("hung"), 5.0, 0.1))
+        hang, = self.report()["hangs"]
+        self.assertEqual((hang["kind"], hang["waiting_ranks"], hang["missing_ranks"]), ("missing rank", RANKS - 1, 1))
+        self.assertLessEqual(hang["begin_s"] + BOUND_S, hang["reported_s"])
+        self.assertLess(hang["reported_s"], hang["end_s"])
+        missing, = hang["missing"]
+        self.assertEqual((missing["rank"], missing["pid"], missing["gpu"], missing["process"]),
+                         (MISSING, stopped, MISSING, "stopped"))
+        self.assertEqual(len(self.find("the job hangs")), 1)
+
+    def test_a_job_that_goes_on_does_not_hang(self):
+        self.start(8, "--hang-after", "4s")
+        self.assertEqual(self.report()["hangs"], [])
+        self.assertEqual(self.find("hangs"), [])
+
+    def test_nothing_is_reported_at_0(self):
+        self.start(20, "--hang-after", "0")
+        self.assertIsNotNone(host.wait_for(lambda: self.shown()["iterations"] > 5, 30.0, 0.2), self.said)
+        stopped = self.ranks()[MISSING]
+        os.kill(stopped, signal.SIGSTOP)
+        time.sleep(7.0)
+        os.kill(stopped, signal.SIGCONT)
+        self.assertEqual(self.report()["hangs"], [])
+        self.assertEqual(self.find("hangs"), [])
+
+    def test_bad_bounds_are_refused(self):
+        for bad in ("5", "min", "5m", "-1s", "nan", "1e9h", ""):
+            done = subprocess.run([LULL, "run", f"--hang-after={bad}", "--", "true"], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual(done.returncode, 2, bad)
+            self.assertIn("hang-after", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
