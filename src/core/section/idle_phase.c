@@ -9,11 +9,17 @@
 static const double least_s = 1.0;
 /* The costs of so many raisings must be expected to remain of a phase. */
 static const double worth_raisings = 20.0;
-/* Guess of a raising's cost before the first: half the time between two readings, and a change of
- * the clock. */
-static const double first_cost_s = 0.1;
+/* Guess of a raising's cost before the first: half the time within which a reading shows work, and
+ * a change of the clock, at no speed at all. */
+static const double first_cost_s = 0.15;
+/* A raising without an answer counts as if it had taken so long. */
+static const double unanswered_s = 1.0;
 /* A GPU that was not read for this long is not known to be idle. */
 static const double blind_s = 0.5;
+/* A reading without work may be of so long before: drivers renew utilisation every 0.2 to 0.3 s
+ * (measured on an H200), and power every 0.1 s or sooner. */
+static const int64_t utilization_lag_ns = INT64_C(200000000);
+static const int64_t power_lag_ns = INT64_C(100000000);
 /* Power above that of the idle GPU so far by this share, and at least by some watts, shows work. */
 static const double power_rise_ratio = 0.1;
 static const double power_rise_w = 5.0;
@@ -57,12 +63,11 @@ static void settle_low(struct lull_idle_phase *phase, int64_t now_ns)
 static void idle_phase_end(struct lull_idle_phase *phase, int64_t now_ns)
 {
     const double length_s = idle_phase_seconds(phase->begin_ns, now_ns);
+    const int64_t lag_ns = phase->low_w.count >= LEVEL_READINGS ? power_lag_ns : utilization_lag_ns;
 
     if (phase->is_low) {
         settle_low(phase, now_ns);
-        phase->awaited_ns = now_ns;
-        if (phase->reading_ns != 0)
-            phase->awaited_ns = phase->reading_ns + (now_ns - phase->reading_ns) / 2;
+        phase->awaited_ns = now_ns - (now_ns - phase->reading_ns + lag_ns) / 2;
     }
     if (length_s >= least_s)
         phase->lengths_s[phase->length_count++ % LULL_IDLE_PHASES_KEPT] = length_s;
@@ -109,8 +114,8 @@ void lull_idle_phase_take_raised(struct lull_idle_phase *phase, int64_t effect_n
 
     if (phase->awaited_ns == 0)
         return;
-    cost_s = fmax(idle_phase_seconds(phase->awaited_ns, effect_ns), 0.0) *
-             (1.0 - phase->lowest_ratio);
+    cost_s =
+        fmax(idle_phase_seconds(phase->awaited_ns, effect_ns), 0.0) * (1.0 - phase->lowest_ratio);
     phase->spent_s += cost_s;
     phase->cost_s += cost_weight * (cost_s - phase->cost_s);
     phase->awaited_ns = 0;
@@ -120,8 +125,8 @@ void lull_idle_phase_take_raised(struct lull_idle_phase *phase, int64_t effect_n
 
 static double expect_rest_s(const struct lull_idle_phase *phase, double length_s)
 {
-    const uint32_t kept = phase->length_count < LULL_IDLE_PHASES_KEPT ? phase->length_count
-                                                                      : LULL_IDLE_PHASES_KEPT;
+    const uint32_t kept =
+        phase->length_count < LULL_IDLE_PHASES_KEPT ? phase->length_count : LULL_IDLE_PHASES_KEPT;
     double rest_s = 0.0;
     uint32_t longer = 0;
 
@@ -139,7 +144,7 @@ static bool is_worth(const struct lull_idle_phase *phase, int64_t now_ns)
     const double length_s = idle_phase_seconds(phase->begin_ns, now_ns);
     const double earned_s = phase->rate * idle_phase_seconds(phase->start_ns, now_ns);
 
-    return length_s >= least_s && phase->spent_s + phase->cost_s <= earned_s &&
+    return length_s >= least_s && phase->spent_s <= earned_s &&
            expect_rest_s(phase, length_s) >= worth_raisings * phase->cost_s;
 }
 
@@ -151,6 +156,8 @@ static bool is_seen_idle(const struct lull_idle_phase *phase, int64_t now_ns)
 
 bool lull_idle_phase_poll(struct lull_idle_phase *phase, int64_t now_ns)
 {
+    if (phase->awaited_ns != 0 && idle_phase_seconds(phase->awaited_ns, now_ns) > unanswered_s)
+        lull_idle_phase_take_raised(phase, now_ns);
     if (!is_seen_idle(phase, now_ns)) {
         lull_idle_phase_stop(phase, now_ns);
         return false;

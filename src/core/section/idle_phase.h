@@ -7,7 +7,8 @@
  * in the phase so far. Before the first sign has been seen and the clock has risen, kernels run at
  * the lowest clock. That is the cost of a raising. What it may be on average is bounded: each
  * second of the run earns `rate`, each raising spends what it has cost, from the middle of the time
- * in which the work may have begun, and with nothing left no phase is lowered.
+ * in which the work may have begun, and with less than nothing left no phase is lowered: a run
+ * loses at most `rate` of its time and one raising.
  *
  * A phase is lowered once it has lasted for a second, and as long again as the costs of twenty
  * raisings is expected to remain: on average over the last phases that lasted longer than this one
@@ -44,8 +45,8 @@ struct lull_idle_phase {
     int64_t low_ns;     /* since then it is low */
     int64_t awaited_ns; /* the work that is to be paid for began about then; 0: nothing is */
     double spent_s;
-    double cost_s;             /* mean of the raisings so far, or a guess before the first */
-    uint32_t length_count;     /* phases of a second or more so far; the last ones are kept */
+    double cost_s;         /* mean of the raisings so far, or a guess before the first */
+    uint32_t length_count; /* phases of a second or more so far; the last ones are kept */
     double lengths_s[LULL_IDLE_PHASES_KEPT];
     struct lull_moments idle_w; /* in this phase, before it was lowered */
     struct lull_moments low_w;  /* and since */

@@ -63,6 +63,7 @@ int lull_control_create(const struct lull_control_setup *setup, struct lull_cont
     control->decider = &lull_section_decider;
     control->deciding = control;
     control->observe_only = setup->config->observe_only;
+    control->tolerance_ratio = setup->config->tolerance_ratio;
     control->exposure = setup->exposure;
     control->learns_gaps = setup->learns_gaps;
     control->gpu_count = lull_min_u32(setup->gpu_count, LULL_CONTROLLER_MAX_GPUS);
@@ -123,27 +124,35 @@ static void note_lowered(struct lull_governed_gpu *gpu, uint32_t mhz, int64_t no
     gpu->lowered = (struct lull_span){.begin_ns = mhz == 0 ? 0 : now_ns, .index = mhz};
 }
 
+void lull_control_post(struct lull_control *control, struct lull_governed_gpu *gpu,
+                       const struct lull_posted_request *request, int64_t deadline_ns,
+                       int64_t valid_until_ns)
+{
+    const uint32_t mhz = request->point == 0 ? 0 : gpu->info->sm_clocks_mhz[request->point];
+    struct lull_posted_request posted = *request;
+
+    posted.was_point = gpu->point;
+    posted.sequence =
+        lull_actuator_set(control->actuator, gpu->actuator_slot, mhz, deadline_ns, valid_until_ns);
+    gpu->requests[posted.sequence % LULL_CONTROL_REQUESTS_KEPT] = posted;
+    gpu->posted = posted.sequence;
+    gpu->point = posted.point;
+    gpu->expected.since_ns = 0;
+    gpu->log.switches++;
+    note_lowered(gpu, mhz, posted.posted_ns);
+}
+
 static void control_execute(struct lull_control *control, const struct lull_command *command,
                             int64_t now_ns)
 {
     struct lull_governed_gpu *gpu = &control->gpus[command->gpu];
-    uint32_t mhz = command->point == 0 ? 0 : gpu->info->sm_clocks_mhz[command->point];
-    struct lull_posted_request request = {.point = command->point,
-                                          .was_point = gpu->point,
-                                          .posted_ns = now_ns,
-                                          .answers_ns = command->answers_ns};
+    const struct lull_posted_request request = {
+        .point = command->point, .posted_ns = now_ns, .answers_ns = command->answers_ns};
 
-    if (!gpu->armed)
+    if (!gpu->armed || gpu->is_parked)
         return;
-    request.sequence = lull_actuator_set(control->actuator, gpu->actuator_slot, mhz,
-                                         command->deadline_ns, command->valid_until_ns);
     lull_control_judge_forecast(control, gpu, command);
-    gpu->requests[request.sequence % LULL_CONTROL_REQUESTS_KEPT] = request;
-    gpu->posted = request.sequence;
-    gpu->point = command->point;
-    gpu->expected.since_ns = 0;
-    gpu->log.switches++;
-    note_lowered(gpu, mhz, now_ns);
+    lull_control_post(control, gpu, &request, command->deadline_ns, command->valid_until_ns);
 }
 
 static void carry_out_due(struct lull_control *control)
@@ -153,6 +162,7 @@ static void carry_out_due(struct lull_control *control)
     const uint32_t count =
         control->decider->poll(control->deciding, now_ns, commands, LULL_CONTROLLER_MAX_GPUS);
 
+    lull_control_idle_poll(control, now_ns);
     for (uint32_t i = 0; i < count; i++)
         control_execute(control, &commands[i], now_ns);
     if (control->decider->record != NULL)
@@ -224,6 +234,7 @@ void lull_control_disarm(struct lull_control *control)
         if (!gpu->armed)
             continue;
         gpu->armed = false;
+        lull_control_idle_end(gpu);
         gpu->seen.sequence = 0;
         gpu->expected.since_ns = 0;
         note_lowered(gpu, 0, now_ns);

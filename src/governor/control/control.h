@@ -17,6 +17,7 @@
 #include "core/section/controller/controller.h"
 #include "core/section/gaps/gap_map.h"
 #include "core/section/hang.h"
+#include "core/section/idle_phase.h"
 #include "core/section/placement.h"
 #include "device/device.h"
 #include "governor/energy/accounting.h"
@@ -167,6 +168,11 @@ bool lull_control_is_blind(const struct lull_control *control);
 /* Counts the processes without a known GPU whose last state is this one. */
 uint32_t lull_control_count_placed(struct lull_control *control, enum lull_placement placement);
 
+/* Returns whether a GPU is to be read for signs of work, and whether one is at its lowest clock for
+ * an idle phase: then it is to be read as often as possible. */
+bool lull_control_wants_utilization(struct lull_control *control, uint32_t gpu, int64_t now_ns);
+bool lull_control_is_parked(struct lull_control *control);
+
 /* Records one reading of a GPU in its run log and passes it to the decider. */
 void lull_control_sample(struct lull_control *control, uint32_t gpu,
                          const struct lull_sample *sample);
@@ -201,6 +207,8 @@ const struct lull_run_log *lull_control_log(const struct lull_control *control, 
 const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu);
 struct lull_control_view lull_control_view(const struct lull_control *control, uint32_t gpu,
                                            int64_t now_ns);
+/* Returns the idle phases of a GPU so far. */
+const struct lull_idle_phase *lull_control_idle(const struct lull_control *control, uint32_t gpu);
 /* Returns the gaps between the kernels of a GPU's rank; NULL: it does not communicate on the GPU.
  */
 const struct lull_gap_map *lull_control_gaps(const struct lull_control *control, uint32_t gpu);

@@ -38,7 +38,8 @@ static int lease_through(const struct lull_control *control, const struct lull_g
 }
 
 /* From now on the GPU is driven through that slot, which has had no request yet. */
-static void control_process_begin_lease(struct lull_governed_gpu *gpu, uint32_t slot)
+static void control_process_begin_lease(const struct lull_control *control,
+                                        struct lull_governed_gpu *gpu, uint32_t slot)
 {
     memset(gpu->requests, 0, sizeof(gpu->requests));
     gpu->posted = 0;
@@ -49,6 +50,7 @@ static void control_process_begin_lease(struct lull_governed_gpu *gpu, uint32_t 
     gpu->actuator_slot = slot;
     gpu->state.leased = true;
     gpu->armed = true;
+    lull_control_idle_begin(control, gpu);
 }
 
 /* Returns why a GPU cannot be leased at all; 0: it can. */
@@ -84,7 +86,7 @@ int lull_control_lease(struct lull_control *control, uint32_t index, struct lull
     if (result < 0)
         return result;
     pthread_mutex_lock(&control->lock);
-    control_process_begin_lease(gpu, slot);
+    control_process_begin_lease(control, gpu, slot);
     pthread_mutex_unlock(&control->lock);
     return 0;
 }
@@ -121,7 +123,7 @@ int lull_control_arm(struct lull_control *control, struct lull_actuator *actuato
     control->actuator = actuator;
     for (uint32_t i = 0; i < control->gpu_count; i++)
         if (control->gpus[i].wants_lease)
-            control_process_begin_lease(&control->gpus[i], slots[i]);
+            control_process_begin_lease(control, &control->gpus[i], slots[i]);
     pthread_mutex_unlock(&control->lock);
     return 0;
 }

@@ -69,7 +69,10 @@ static void take_outcome(struct lull_control *control, uint32_t index,
     is_useless = lull_driver_watch_has_no_effect(&gpu->state.driver) ||
                  lull_driver_watch_denies(&gpu->state.driver);
     /* A request without a write is no measurement of the cost of writing. */
-    if (request->sequence == result->sequence && (is_made || is_useless))
+    if (request->sequence == result->sequence && request->is_of_idle) {
+        if (request->point == 0)
+            lull_idle_phase_take_raised(&gpu->idle, end_ns + lull_later_ns(result->settle_ns, 0));
+    } else if (request->sequence == result->sequence && (is_made || is_useless))
         control_result_report_switch(control, index, request, result, seen_ns, is_useless);
     if (result->status == 0 && result->settle_ns >= 0)
         gpu->expected = (struct lull_clock_expectation){.set_mhz = result->sm_mhz,

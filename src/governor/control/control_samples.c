@@ -74,9 +74,12 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
     decider = control->decider;
     control_sample_watch_clock(gpu, sample);
     lull_run_log_add_sample(&gpu->log, sample);
+    lull_control_idle_take_sample(control, gpu, sample);
     if ((reading->valid & LULL_READING_POWER) != 0)
         lull_section_meter_take_power(&gpu->meter, sample->time_ns, reading->power_mw * 1e-3);
-    if (decider->take_power != NULL && (reading->valid & LULL_READING_POWER) != 0)
+    /* In idle phases GPUs are read more often than swings are sampled. */
+    if (decider->take_power != NULL && !gpu->is_parked &&
+        (reading->valid & LULL_READING_POWER) != 0)
         decider->take_power(control->deciding, index, sample->time_ns, reading->power_mw * 1e-3);
     is_limited = is_limited_by_others(control, gpu, reading);
     if (has_new_xids(gpu, reading) || control_sample_is_throttled(reading) || is_limited)

@@ -6,6 +6,7 @@
  *   control_samples.c readings of the GPUs
  *   control_sections.c the section of each GPU, for live views
  *   control_hang.c    what each process communicates, for hangs
+ *   control_idle.c    the lowest clock in idle phases, whatever the decider wants
  *   section_decider.c the section controller, which rules unless another decider is set
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -17,6 +18,7 @@
 #include <stdatomic.h>
 
 #include "core/section/hang.h"
+#include "core/section/idle_phase.h"
 #include "core/section/placement.h"
 #include "governor/control/control.h"
 #include "governor/control/power_round.h"
@@ -44,6 +46,7 @@ struct lull_posted_request {
     uint32_t was_point; /* the point that was requested before this one */
     int64_t posted_ns;
     int64_t answers_ns; /* start of the section that caused it; 0: it was fed forward */
+    bool is_of_idle;    /* for an idle phase, and not a decider's */
 };
 
 struct lull_governed_gpu {
@@ -67,6 +70,9 @@ struct lull_governed_gpu {
         seen; /* result of a call whose clock is still settling; sequence 0: none */
     struct lull_clock_expectation expected; /* since_ns 0: nothing is expected */
     struct lull_run_log log;
+    struct lull_idle_phase idle;
+    bool is_parked; /* it is at its lowest clock for an idle phase */
+    int64_t park_renew_ns;
     struct lull_span lowered; /* the present stretch at a lowered clock; begin_ns 0: none */
     int64_t lowered_ns;       /* total time of ended stretches */
     bool is_low_within;       /* it has been lowered for a section, and is to be raised */
@@ -99,6 +105,7 @@ struct lull_control {
     pthread_t thread;
     bool running;
     bool observe_only;
+    double tolerance_ratio;
     bool exposure;    /* compute kernels may be recorded */
     bool learns_gaps; /* although it only observes */
     bool wants_limits;
@@ -144,6 +151,23 @@ void lull_control_meter(const struct lull_control *control, struct lull_governed
  * before a command is executed. */
 void lull_control_judge_forecast(const struct lull_control *control, struct lull_governed_gpu *gpu,
                                  const struct lull_command *command);
+
+/* Posts a request for a GPU that is armed. Its sequence and the point before are filled in. */
+void lull_control_post(struct lull_control *control, struct lull_governed_gpu *gpu,
+                       const struct lull_posted_request *request, int64_t deadline_ns,
+                       int64_t valid_until_ns);
+
+/* A lease has begun, from which on idle phases are looked for; or leases have ended. */
+void lull_control_idle_begin(const struct lull_control *control, struct lull_governed_gpu *gpu);
+void lull_control_idle_end(struct lull_governed_gpu *gpu);
+
+/* Take an event of the GPU's rank, and a reading. */
+void lull_control_idle_take_event(struct lull_governed_gpu *gpu, const struct lull_event *event);
+void lull_control_idle_take_sample(struct lull_control *control, struct lull_governed_gpu *gpu,
+                                   const struct lull_sample *sample);
+
+/* Posts what idle phases need now. Call it before the decider's commands are executed. */
+void lull_control_idle_poll(struct lull_control *control, int64_t now_ns);
 
 /* Take an event of a process, and how many it has lost, for hangs. */
 void lull_control_hang_take(struct lull_control *control, uint32_t slot,

@@ -93,6 +93,8 @@ static uint32_t wanted_of(struct lull_run_pass *pass, uint32_t gpu, bool energy)
         wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS | LULL_READING_XIDS;
     if (energy)
         wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE | LULL_READING_POWER_LIMIT;
+    if (lull_control_wants_utilization(pass->control, gpu, lull_now_ns()))
+        wanted |= LULL_READING_UTILIZATION;
     if (pass->limits != NULL)
         wanted |= lull_limits_wanted(pass->limits, pass->control, gpu, lull_now_ns());
     if (pass->serving != NULL)
@@ -279,8 +281,9 @@ static void limit_power(struct lull_run_pass *pass)
 static bool is_sample_due(const struct lull_run_pass *pass)
 {
     const int64_t now_ns = lull_now_ns();
-    bool is_due =
-        pass->ticks % SAMPLE_TICKS == 0 || lull_control_wants_lists(pass->control, now_ns);
+    bool is_due = pass->ticks % SAMPLE_TICKS == 0 ||
+                  lull_control_wants_lists(pass->control, now_ns) ||
+                  lull_control_is_parked(pass->control);
 
     for (uint32_t i = 0; pass->limits != NULL && i < pass->run->gpu_count; i++)
         is_due = is_due || lull_limits_wanted(pass->limits, pass->control, i, now_ns) != 0;
