@@ -154,6 +154,15 @@ static bool plan_fake(const struct lull_report *report)
     return is_plan_kept;
 }
 
+static struct lull_idle_totals idle_totals;
+
+static struct lull_idle_totals totals_fake(const struct lull_report *report)
+{
+    (void)report;
+    return idle_totals;
+}
+
+#define lull_idle_report_totals totals_fake
 #define lull_control_gpu_count count_fake
 #define lull_control_gpu(control, gpu) gpu_fake(control, gpu)
 #define lull_control_log log_fake
@@ -711,6 +720,12 @@ static void lines_of_no_saving(void **state)
     findings[0] = findings[1] = NULL;
     expect_lines("nothing saved, no clocks lowered: the run ended before an iteration was found",
                  no_clock, "use a longer run");
+    idle_totals = (struct lull_idle_totals){.phases = 3, .low_s = 600.0, .saved_j = 18000.0};
+    expect_lines(
+        "10.0 min of idle GPUs at the lowest clock saved about 18.0 kJ (0.005 kWh); no other "
+        "clocks lowered: the run ended before an iteration was found",
+        no_clock, "use a longer run");
+    idle_totals = (struct lull_idle_totals){0};
     /* Clocks were tried, which may have cost time. */
     logs[1].switches = 2;
     expect_lines(

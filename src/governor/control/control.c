@@ -137,6 +137,8 @@ void lull_control_post(struct lull_control *control, struct lull_governed_gpu *g
     gpu->requests[posted.sequence % LULL_CONTROL_REQUESTS_KEPT] = posted;
     gpu->posted = posted.sequence;
     gpu->point = posted.point;
+    if (posted.is_of_idle && posted.point == posted.was_point)
+        return; /* renewed */
     gpu->expected.since_ns = 0;
     gpu->log.switches++;
     note_lowered(gpu, mhz, posted.posted_ns);

@@ -236,6 +236,7 @@ json_t *lull_levers_report_json(const struct lull_report *report)
         if (find_lever(report, &now.targets[i], &lever))
             json_array_append_new(levers, levers_report_lever_json(report, &lever));
     json_array_append_new(levers, waiting_json(report));
+    json_array_append_new(levers, lull_idle_report_json(report));
     return levers;
 }
 
@@ -287,4 +288,5 @@ void lull_levers_report_print(const struct lull_report *report, FILE *out)
         lull_slack_reason_text(
             lull_controller_look_gpu(lull_control_controller(report->managed), most_lowered(report))
                 .slack));
+    lull_idle_report_print(report, out);
 }

@@ -117,6 +117,21 @@ void lull_run_report_print(const struct lull_report *report, FILE *out);
 /* Makes "hangs": what the run has reported of hangs, oldest first. */
 json_t *lull_hang_report_json(const struct lull_run_hangs *hangs);
 
+/* Idle phases at the lowest clock, over all GPUs. */
+struct lull_idle_totals {
+    uint32_t phases;
+    double low_s;   /* sum over GPUs... */
+    double saved_j; /* ...as is this; 0: their power is not known */
+    double cost_s;  /* time that raisings have cost, of the GPU with most of it */
+    int32_t most;   /* the GPU that was low for the longest time; -1: none was */
+};
+struct lull_idle_totals lull_idle_report_totals(const struct lull_report *report);
+
+/* Makes the entry of idle phases in "levers"; the print function writes a line if there were any.
+ * The run has a GPU. */
+json_t *lull_idle_report_json(const struct lull_report *report);
+void lull_idle_report_print(const struct lull_report *report, FILE *out);
+
 /* Makes "levers": the descent of each lever, over all GPUs. The print function writes every step.
  */
 json_t *lull_levers_report_json(const struct lull_report *report);

@@ -182,6 +182,23 @@ static void append_saved(char line[LULL_VERDICT_LINE_SIZE], const struct lull_ve
         lull_verdict_append(line, " %s in %" PRIu64 " iterations", direction, saved->iterations);
 }
 
+/* Returns whether idle phases have saved energy, as far as known. */
+static bool has_idle_phases(const struct lull_report *report)
+{
+    const struct lull_idle_totals totals = lull_idle_report_totals(report);
+
+    return totals.phases > 0 && totals.saved_j > 0.0;
+}
+
+static void append_idle_phases(char line[LULL_VERDICT_LINE_SIZE], const struct lull_report *report)
+{
+    const struct lull_idle_totals totals = lull_idle_report_totals(report);
+
+    lull_verdict_append(line, "%s of idle GPUs at the lowest clock saved about ",
+                        lull_amount_time(totals.low_s).text);
+    lull_verdict_append_joules(line, totals.saved_j, &report->price);
+}
+
 static void write_energy(const struct lull_report *report, const struct lull_report_gain *gain,
                          const struct lull_verdict_saved *saved, char line[LULL_VERDICT_LINE_SIZE])
 {
@@ -206,6 +223,10 @@ static void write_energy(const struct lull_report *report, const struct lull_rep
         lull_verdict_append(line, " (no interval known)");
     if (saved->iterations == 0 || claim != LULL_GAIN_SAVING_UNPROVEN)
         append_saved(line, saved, report);
+    if (has_idle_phases(report)) {
+        lull_verdict_append(line, "; besides, ");
+        append_idle_phases(line, report);
+    }
     if (report->status != 0)
         lull_verdict_append(line, "; then %s", lull_verdict_exit_text(report->status, exit_text));
 }
@@ -239,8 +260,12 @@ static void write_no_energy(const struct lull_report *report,
     }
     reason = lull_verdict_reason(report);
     find_step(reason, &length);
-    lull_verdict_append(line, "nothing saved, %s: %.*s", lull_verdict_unlowered_text(report),
-                        (int)length, reason);
+    if (has_idle_phases(report)) {
+        append_idle_phases(line, report);
+        lull_verdict_append(line, "; no other clocks lowered: %.*s", (int)length, reason);
+    } else
+        lull_verdict_append(line, "nothing saved, %s: %.*s", lull_verdict_unlowered_text(report),
+                            (int)length, reason);
     if (report->findings[0] != NULL && report->findings[1] != NULL)
         lull_verdict_append(line, "; the report has further reasons");
     append_difference(line, saved, report);
