@@ -722,7 +722,7 @@ static void lines_of_no_saving(void **state)
                  no_clock, "use a longer run");
     idle_totals = (struct lull_idle_totals){.phases = 3, .low_s = 600.0, .saved_j = 18000.0};
     expect_lines(
-        "10.0 min of idle GPUs at the lowest clock saved about 18.0 kJ (0.005 kWh); no other "
+        "10.0 min of idle GPUs at the lowest clock saved about 18.00 kJ (0.005 kWh); no other "
         "clocks lowered: the run ended before an iteration was found",
         no_clock, "use a longer run");
     idle_totals = (struct lull_idle_totals){0};
