@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import host  # noqa: E402
 
-LULL = os.path.abspath(sys.argv.pop(1))
+LULL, MPI_JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 RANKS, MISSING = 4, 2
 BOUND_S, LATE_S = 5.0, 10.0
 
@@ -51,10 +51,12 @@ class Hangs(unittest.TestCase):
         self.said = []
 
     def start(self, seconds, *options):
+        self.start_job(options, LULL, "play", "--preset", "resnet50-ddp", "--ranks", str(RANKS), "--seconds", str(seconds))
+
+    def start_job(self, options, *command):
         self.job = subprocess.Popen(
             [LULL, "emulate", f"{RANKS}xA100-SXM4-40GB", "--", LULL, "run", "--no-daemon", "--report", self.directory.name, *options,
-             "--", LULL, "play", "--preset", "resnet50-ddp", "--ranks", str(RANKS), "--seconds", str(seconds)],
-            env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+             "--", *command], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.job.wait)
         self.addCleanup(self.job.terminate)
         reader = threading.Thread(target=lambda: self.said.extend(iter(self.job.stderr.readline, "")), daemon=True)
@@ -65,12 +67,17 @@ class Hangs(unittest.TestCase):
     def find(self, *words):
         return [line for line in list(self.said) if all(word in line for word in words)]
 
-    def ranks(self):
-        """The processes of the ranks: all that play, but for the one that has started the others."""
-        pids, playing = [self.job.pid], []
+    def processes(self, is_meant):
+        """The processes of the job whose command line is meant."""
+        pids, found = [self.job.pid], []
         while pids:
             pids = [child for pid in pids for child in children(pid)]
-            playing += [pid for pid in pids if words(pid)[1:2] == ["play"]]
+            found += [pid for pid in pids if is_meant(words(pid))]
+        return found
+
+    def ranks(self):
+        """The processes of the ranks: all that play, but for the one that has started the others."""
+        playing = self.processes(lambda line: line[1:2] == ["play"])
         self.assertEqual(len(playing), RANKS + 1)
         return playing[1:]
 
@@ -111,6 +118,22 @@ class Hangs(unittest.TestCase):
         self.assertEqual((missing["rank"], missing["pid"], missing["gpu"], missing["process"]),
                          (MISSING, stopped, MISSING, "stopped"))
         self.assertEqual(len(self.find("the job hangs")), 1)
+
+    def test_a_rank_of_mpi(self):
+        if not os.path.exists(MPI_JOB):
+            self.skipTest("Open MPI is not installed")
+        self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
+                                OMPI_MCA_mpi_yield_when_idle="1")
+        self.start_job(("--hang-after", "3s"), "mpirun", "-n", "2", MPI_JOB, "300")
+        self.assertIsNotNone(host.wait_for(lambda: len(self.processes(lambda line: line[0] == MPI_JOB)) == 2, 20.0), self.said)
+        time.sleep(2.0)
+        stopped = self.processes(lambda line: line[0] == MPI_JOB)[1]
+        self.addCleanup(resume, stopped)
+        os.kill(stopped, signal.SIGSTOP)
+        self.assertIsNotNone(host.wait_for(lambda: self.find("the job hangs"), 3.0 + LATE_S), self.said)
+        self.assertEqual(len(self.find("rank 0 is in allreduce", "rank 1 is missing", f"process {stopped} of")), 1, self.said)
+        os.kill(stopped, signal.SIGCONT)
+        self.assertEqual(len(self.report()["hangs"]), 1)
 
     def test_a_job_that_goes_on_does_not_hang(self):
         self.start(8, "--hang-after", "4s")

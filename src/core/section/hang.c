@@ -25,6 +25,7 @@ struct open_call {
     uint32_t passed; /* later ones that have ended */
     uint16_t operation;
     bool is_kernel;
+    bool is_collective;
 };
 
 struct hang_communicator {
@@ -193,7 +194,21 @@ void lull_hang_begin(struct lull_hang *hang, uint32_t rank, const struct lull_ha
         .number = edge->number,
         .operation = edge->operation,
         .is_kernel = edge->is_kernel,
+        .is_collective = edge->is_collective,
     };
+}
+
+/* Returns whether a call is over when this one has ended. Collectives of one communicator run one
+ * after the other, so earlier ones have ended as well. Other kernels may run beside each other. */
+static bool hang_is_over(const struct open_call *call, const struct lull_hang_edge *edge)
+{
+    const int32_t distance = (int32_t)(edge->number - call->number);
+
+    if (call->is_kernel != edge->is_kernel)
+        return false;
+    if (call->is_kernel && call->is_collective && edge->is_collective)
+        return distance >= 0;
+    return distance == 0;
 }
 
 void lull_hang_end(struct lull_hang *hang, uint32_t rank, const struct lull_hang_edge *edge)
@@ -211,8 +226,7 @@ void lull_hang_end(struct lull_hang *hang, uint32_t rank, const struct lull_hang
         if (call->begin_ns == 0)
             continue;
         call->passed++;
-        if (call->passed > FORGOTTEN_AFTER ||
-            (call->number == edge->number && call->is_kernel == edge->is_kernel))
+        if (call->passed > FORGOTTEN_AFTER || hang_is_over(call, edge))
             call->begin_ns = 0;
     }
 }

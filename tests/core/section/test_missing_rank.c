@@ -412,6 +412,12 @@ static void lost_ends_are_forgotten(void **state)
     (void)state;
     edge.is_kernel = true;
     lull_hang_begin(hang, 0, &edge);
+    edge.number = 7;
+    lull_hang_end(hang, 0, &edge);
+    assert_false(lull_hang_is_due(hang, ns_of(100.0)));
+    edge.is_collective = false;
+    edge.number = 0;
+    lull_hang_begin(hang, 0, &edge);
     for (uint32_t i = 1; i <= 65; i++) {
         edge.time_ns += 1000;
         edge.number = i;
