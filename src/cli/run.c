@@ -209,9 +209,8 @@ static const struct lull_option rows[] = {
              "Report that the job hangs if ranks have been in a collective for this long, while no "
              "rank completed any communication. 0: never.",
              .default_value = "5min", .expected = "a time such as 30s, 5min or 1h, or 0",
-             .more =
-                 "The report names the rank that is missing; nothing is done to the job. Set it "
-                 "above the longest checkpoint or evaluation. See HANGS."),
+             .more = "The report names the rank that is missing; the job is not stopped. Set it "
+                     "above the longest checkpoint or evaluation. See HANGS."),
     LULL_FLAG(
         "verbose", struct run_arguments, run.verbose,
         "At the end, also print the tables of the report: energy, sections, levers, steps of the "

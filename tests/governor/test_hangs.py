@@ -15,6 +15,7 @@ import host  # noqa: E402
 LULL, MPI_JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 RANKS, MISSING = 4, 2
 BOUND_S, LATE_S = 5.0, 10.0
+LOWEST_MHZ, HIGHEST_MHZ = 210, 1410
 
 
 def children(pid):
@@ -87,6 +88,10 @@ class Hangs(unittest.TestCase):
         runs = json.loads(done.stdout)["runs"] if done.returncode == 0 else []
         return runs[0] if runs else {"iterations": 0}
 
+    def clocks(self):
+        """The clocks that the run wants."""
+        return [gpu["wanted_mhz"] for gpu in self.shown()["gpus"]]
+
     def report(self):
         self.assertEqual(self.job.wait(timeout=120), 0, self.said)
         with open(os.path.join(self.directory.name, "report.json"), encoding="utf-8") as file:
@@ -107,8 +112,13 @@ class Hangs(unittest.TestCase):
         shown = self.shown()
         self.assertEqual(shown["missing_rank"], MISSING)
         self.assertGreater(shown["hang_s"], BOUND_S)
+        # The GPUs that only wait are low, and that of the missing rank is not.
+        low = [LOWEST_MHZ] * RANKS
+        low[MISSING] = HIGHEST_MHZ
+        self.assertIsNotNone(host.wait_for(lambda: self.clocks() == low, 5.0, 0.1), self.clocks())
         os.kill(stopped, signal.SIGCONT)
         self.assertIsNotNone(host.wait_for(lambda: self.find("the job communicates again"), 5.0), self.said)
+        self.assertIsNotNone(host.wait_for(lambda: min(self.clocks()) > LOWEST_MHZ, 5.0, 0.1), self.clocks())
         self.assertIsNotNone(host.wait_for(lambda: not self.shown().get("hung"), 5.0, 0.1))
         hang, = self.report()["hangs"]
         self.assertEqual((hang["kind"], hang["waiting_ranks"], hang["missing_ranks"]), ("missing rank", RANKS - 1, 1))

@@ -405,6 +405,7 @@ struct lull_hang_call lull_hang_look(const struct lull_hang *hang, uint32_t rank
     call.communicator = index;
     call.operation = open->operation;
     call.is_inside = true;
+    call.is_kernel = open->is_kernel;
     return call;
 }
 

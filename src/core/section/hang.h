@@ -54,6 +54,7 @@ struct lull_hang_call {
     uint32_t communicator;
     uint16_t operation;
     bool is_inside;
+    bool is_kernel; /* that is a kernel on the GPU, not a call of the host */
 };
 
 enum lull_hang_process { LULL_HANG_RUNS, LULL_HANG_STOPPED, LULL_HANG_ENDED };

@@ -217,8 +217,11 @@ struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_event_segment *lull_control_job(const struct lull_control *control);
 
 /* The communication of the job's processes, ranks being their slots; NULL: hangs are not looked
- * for. Use it, and the next two, only while locked. */
+ * for. Use it, and the next three, only while locked. */
 struct lull_hang *lull_control_hang(struct lull_control *control);
+/* The job hangs, and the rank of this slot only waits: its GPU is low until any communication ends,
+ * or its rank reports something. */
+void lull_control_lower_spinning(struct lull_control *control, uint32_t slot);
 struct lull_control_section lull_control_last_section(const struct lull_control *control,
                                                       uint32_t slot);
 /* The GPU of the job that a process is known to use; -1: none is known. */

@@ -71,7 +71,7 @@ static void events_take(struct lull_control *control, uint32_t index,
     struct lull_governed_gpu *gpu = &control->gpus[index];
 
     gpu->state.events++;
-    lull_control_idle_take_event(gpu, event);
+    lull_control_idle_take_event(control, index, event);
     if (event->kind == LULL_EVENT_EXIT) {
         gpu->state.left_ns = event->time_ns;
         gpu->left = true;

@@ -43,10 +43,19 @@ static bool control_idle_is_on(const struct lull_control *control,
 }
 
 /* COMPLETE reports how far kernels are recorded, also while none runs. */
-void lull_control_idle_take_event(struct lull_governed_gpu *gpu, const struct lull_event *event)
+void lull_control_idle_take_event(struct lull_control *control, uint32_t index,
+                                  const struct lull_event *event)
 {
-    if (event->kind != LULL_EVENT_COMPLETE)
-        lull_idle_phase_take_event(&gpu->idle, event->time_ns);
+    if (event->kind == LULL_EVENT_COMPLETE)
+        return;
+    lull_idle_phase_take_event(&control->gpus[index].idle, event->time_ns);
+    control->spinning &= ~(UINT64_C(1) << index);
+}
+
+void lull_control_lower_spinning(struct lull_control *control, uint32_t slot)
+{
+    if (control->processes[slot].gpu >= 0)
+        control->spinning |= UINT64_C(1) << control->processes[slot].gpu;
 }
 
 void lull_control_idle_take_sample(struct lull_control *control, struct lull_governed_gpu *gpu,
@@ -78,10 +87,13 @@ static void control_idle_post(struct lull_control *control, struct lull_governed
 
 void lull_control_idle_poll(struct lull_control *control, int64_t now_ns)
 {
+    if (control->spinning != 0 && !lull_hang_is_due(control->hang, now_ns))
+        control->spinning = 0;
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         struct lull_governed_gpu *const gpu = &control->gpus[i];
+        const bool is_spinning = (control->spinning >> i & 1) != 0;
         const bool is_low = control_idle_is_on(control, gpu) && !atomic_load(&control->stopping) &&
-                            lull_idle_phase_poll(&gpu->idle, now_ns);
+                            (lull_idle_phase_poll(&gpu->idle, now_ns) || is_spinning);
 
         if (is_low && (!gpu->is_parked || now_ns >= gpu->park_renew_ns))
             control_idle_post(control, gpu, gpu->info->sm_clock_count - 1, now_ns);

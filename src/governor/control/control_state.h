@@ -101,7 +101,8 @@ struct lull_control {
     void *deciding;                     /* argument of its functions */
     struct lull_accounting *accounting; /* of energy windows; NULL: none */
     struct lull_hang *hang;             /* NULL: hangs are not looked for */
-    pthread_mutex_t lock;               /* guards deciders and run logs */
+    uint64_t spinning;    /* bits: GPUs that only wait while the job hangs, and are low meanwhile */
+    pthread_mutex_t lock; /* guards deciders and run logs */
     pthread_t thread;
     bool running;
     bool observe_only;
@@ -162,7 +163,8 @@ void lull_control_idle_begin(const struct lull_control *control, struct lull_gov
 void lull_control_idle_end(struct lull_governed_gpu *gpu);
 
 /* Take an event of the GPU's rank, and a reading. */
-void lull_control_idle_take_event(struct lull_governed_gpu *gpu, const struct lull_event *event);
+void lull_control_idle_take_event(struct lull_control *control, uint32_t gpu,
+                                  const struct lull_event *event);
 void lull_control_idle_take_sample(struct lull_control *control, struct lull_governed_gpu *gpu,
                                    const struct lull_sample *sample);
 

@@ -344,6 +344,15 @@ static void run_hang_fill(struct lull_control *control, const struct lull_hang_f
     write_sentence(control, finding, now_ns, record);
 }
 
+/* GPUs whose communication kernel only waits need no clock. */
+static void lower_waiting(struct lull_control *control, const struct lull_hang_finding *finding)
+{
+    for (uint32_t slot = 0; slot < LULL_JOB_MAX_PROCESSES; slot++)
+        if (!finding->is_missing[slot] &&
+            lull_hang_look(lull_control_hang(control), slot).is_kernel)
+            lull_control_lower_spinning(control, slot);
+}
+
 /* Returns whether the job hangs, and fills in the record. */
 static bool run_hang_look(struct lull_run_pass *pass, int64_t now_ns,
                           struct lull_run_hang_record *record)
@@ -355,6 +364,7 @@ static bool run_hang_look(struct lull_run_pass *pass, int64_t now_ns,
     if (finding.kind == LULL_HANG_NONE)
         return false;
     run_hang_fill(pass->control, &finding, now_ns, record);
+    lower_waiting(pass->control, &finding);
     return true;
 }
 

@@ -1,7 +1,8 @@
 /*
  * Reports that the job hangs, and which rank is missing (core/section/hang.h): once as a note,
  * which a second one withdraws when communication ends again, and as records for live views and
- * the report. Nothing is done to the job.
+ * the report. The clocks of GPUs that only wait are lowered meanwhile; else nothing is done to the
+ * job.
  *
  * Threads: the main thread of `lull run`. SPDX-License-Identifier: Apache-2.0
  */
