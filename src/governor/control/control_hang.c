@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "governor/control/control_state.h"
 
+#include "base/clock.h"
+
 _Static_assert((int)LULL_JOB_MAX_PROCESSES <= (int)LULL_HANG_RANKS, "a slot is a rank");
 
 /* Returns whether all ranks of a communicator take part in the operation. */
@@ -20,10 +22,15 @@ static void take_section(struct lull_control *control, uint32_t slot,
     };
 }
 
+int64_t lull_control_event_ns(const struct lull_event *event)
+{
+    return lull_later_ns(lull_earlier_ns(event->time_ns, lull_now_ns()), 1);
+}
+
 static struct lull_hang_edge edge_of(const struct lull_event *event)
 {
     return (struct lull_hang_edge){
-        .time_ns = event->time_ns,
+        .time_ns = lull_control_event_ns(event),
         .communicator = event->communicator,
         .ranks = event->ranks,
         .number = event->thread,
@@ -36,10 +43,11 @@ static struct lull_hang_edge edge_of(const struct lull_event *event)
 void lull_control_hang_take(struct lull_control *control, uint32_t slot,
                             const struct lull_event *event)
 {
-    const struct lull_hang_edge edge = edge_of(event);
+    struct lull_hang_edge edge;
 
     if (control->hang == NULL)
         return;
+    edge = edge_of(event);
     switch ((enum lull_event_kind)event->kind) {
     case LULL_EVENT_COMMUNICATOR:
         lull_hang_announce(control->hang, slot, event->communicator, event->thread, event->ranks);

@@ -48,7 +48,7 @@ void lull_control_idle_take_event(struct lull_control *control, uint32_t index,
 {
     if (event->kind == LULL_EVENT_COMPLETE)
         return;
-    lull_idle_phase_take_event(&control->gpus[index].idle, event->time_ns);
+    lull_idle_phase_take_event(&control->gpus[index].idle, lull_control_event_ns(event));
     control->spinning &= ~(UINT64_C(1) << index);
 }
 

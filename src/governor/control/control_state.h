@@ -158,6 +158,9 @@ void lull_control_post(struct lull_control *control, struct lull_governed_gpu *g
                        const struct lull_posted_request *request, int64_t deadline_ns,
                        int64_t valid_until_ns);
 
+/* Returns the time of an event, at most now: processes of the job may write anything. */
+int64_t lull_control_event_ns(const struct lull_event *event);
+
 /* A lease has begun, from which on idle phases are looked for; or leases have ended. */
 void lull_control_idle_begin(const struct lull_control *control, struct lull_governed_gpu *gpu);
 void lull_control_idle_end(struct lull_governed_gpu *gpu);
