@@ -416,8 +416,7 @@ struct hang_picture {
     const struct hang_communicator *inside[LULL_HANG_RANKS];
 };
 
-static void draw_picture(const struct lull_hang *hang, struct hang_picture *picture,
-                         struct lull_hang_finding *finding)
+static void draw_picture(const struct lull_hang *hang, struct hang_picture *picture)
 {
     for (uint32_t i = 0; i < hang->count; i++) {
         const struct hang_communicator *communicator;
@@ -427,7 +426,6 @@ static void draw_picture(const struct lull_hang *hang, struct hang_picture *pict
             !find_inside(hang, &hang->ranks[i], &communicator, &since_ns))
             continue;
         picture->inside[i] = communicator;
-        finding->inside_count++;
     }
 }
 
@@ -521,7 +519,7 @@ void lull_hang_find(const struct lull_hang *hang, int64_t now_ns,
         return;
     finding_out->oldest = find_oldest_rank(hang, &since_ns);
     finding_out->since_ns = since_ns > hang->progress_ns ? since_ns : hang->progress_ns;
-    draw_picture(hang, &picture, finding_out);
+    draw_picture(hang, &picture);
     mark_all_absent(hang, &picture, true, finding_out);
     if (finding_out->missing_count == 0)
         mark_all_absent(hang, &picture, false, finding_out);
@@ -529,4 +527,6 @@ void lull_hang_find(const struct lull_hang *hang, int64_t now_ns,
     finding_out->kind = LULL_HANG_MISSING;
     if (finding_out->missing_count == 0)
         finding_out->kind = name_case(hang, &picture, finding_out);
+    for (uint32_t i = 0; i < hang->count; i++)
+        finding_out->waiting_count += picture.inside[i] != NULL && !finding_out->is_missing[i];
 }

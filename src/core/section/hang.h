@@ -71,7 +71,7 @@ struct lull_hang_finding {
     enum lull_hang_kind kind;
     int64_t since_ns; /* the last progress, or the begin of the oldest call if that is later */
     uint32_t oldest;  /* the rank that has been inside for the longest time */
-    uint32_t inside_count;
+    uint32_t waiting_count; /* ranks that are inside, and not missing */
     uint32_t missing_count;
     bool is_missing[LULL_HANG_RANKS];
 };

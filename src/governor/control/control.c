@@ -151,7 +151,7 @@ static void control_execute(struct lull_control *control, const struct lull_comm
     const struct lull_posted_request request = {
         .point = command->point, .posted_ns = now_ns, .answers_ns = command->answers_ns};
 
-    if (!gpu->armed || gpu->is_parked)
+    if (!gpu->armed || lull_control_idle_overrules(gpu, command->point, now_ns))
         return;
     lull_control_judge_forecast(control, gpu, command);
     lull_control_post(control, gpu, &request, command->deadline_ns, command->valid_until_ns);

@@ -34,6 +34,15 @@ void lull_control_idle_end(struct lull_governed_gpu *gpu)
     gpu->is_parked = false;
 }
 
+bool lull_control_idle_overrules(struct lull_governed_gpu *gpu, uint32_t point, int64_t now_ns)
+{
+    if (!gpu->is_parked || point != 0)
+        return gpu->is_parked;
+    lull_control_idle_end(gpu);
+    lull_idle_phase_take_event(&gpu->idle, now_ns);
+    return false;
+}
+
 static bool control_idle_is_on(const struct lull_control *control,
                                const struct lull_governed_gpu *gpu)
 {

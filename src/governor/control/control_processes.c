@@ -335,6 +335,7 @@ static void begin_waiting(struct lull_control *control, uint32_t slot)
     control->processes[slot].is_waiting = control->gpu_count > 0;
     control->processes[slot].waiting_ns = lull_now_ns();
     control->processes[slot].section = (struct lull_control_section){0};
+    control->processes[slot].lost_events = lull_event_segment_lost(control->job, slot);
     if (control->hang != NULL)
         lull_hang_join(control->hang, slot);
     pthread_mutex_unlock(&control->lock);

@@ -171,6 +171,10 @@ void lull_control_idle_take_event(struct lull_control *control, uint32_t gpu,
 void lull_control_idle_take_sample(struct lull_control *control, struct lull_governed_gpu *gpu,
                                    const struct lull_sample *sample);
 
+/* Returns whether a decider's command is dropped because the GPU is in an idle phase. A raising is
+ * not: the decider expects the end of a section. It ends the phase. */
+bool lull_control_idle_overrules(struct lull_governed_gpu *gpu, uint32_t point, int64_t now_ns);
+
 /* Posts what idle phases need now. Call it before the decider's commands are executed. */
 void lull_control_idle_poll(struct lull_control *control, int64_t now_ns);
 

@@ -333,7 +333,7 @@ static void run_hang_fill(struct lull_control *control, const struct lull_hang_f
         .kind = finding->kind,
         .since_ns = finding->since_ns,
         .reported_ns = now_ns,
-        .waiting_count = finding->inside_count,
+        .waiting_count = finding->waiting_count,
         .missing_count = finding->missing_count,
     };
     describe_call(control, finding->oldest, record->call, sizeof(record->call));

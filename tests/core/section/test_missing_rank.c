@@ -291,7 +291,7 @@ static void a_missing_rank_is_named(void **state)
         lull_hang_find(hang, ns_of(due_s + 1.0), &finding);
         holds(finding.kind == LULL_HANG_MISSING, seed);
         holds(finding.missing_count == 1 && finding.is_missing[job.victim], seed);
-        holds(finding.inside_count == job.ranks - 1, seed);
+        holds(finding.waiting_count == job.ranks - 1, seed);
         holds(!lull_hang_look(hang, job.victim).is_inside, seed);
         lull_hang_destroy(hang);
         free(job.events);
@@ -354,6 +354,7 @@ static void members_on_other_nodes_are_missing_elsewhere(void **state)
     lull_hang_set_process(hang, 1, LULL_HANG_STOPPED);
     assert_int_equal(find_at(hang, 12.0).kind, LULL_HANG_MISSING);
     assert_int_equal(find_at(hang, 12.0).missing_count, 1);
+    assert_int_equal(find_at(hang, 12.0).waiting_count, 1);
     assert_true(find_at(hang, 12.0).is_missing[1]);
     lull_hang_destroy(hang);
 }
