@@ -237,6 +237,51 @@ static void power_shows_work_first(void **state)
     assert_false(lull_idle_phase_poll(&phase, ns_of(200.2)));
 }
 
+/* Lowers a GPU that has been idle for 200 s. */
+static void lower(struct lull_idle_phase *phase)
+{
+    lull_idle_phase_init(phase, LULL_IDLE_PHASE_RATE, lowest_ratio, 0);
+    for (int i = 1; i <= 2000; i++) {
+        lull_idle_phase_take_reading(phase, ns_of(0.1 * i), false, 100.0 - 30.0 * phase->is_low);
+        lull_idle_phase_poll(phase, ns_of(0.1 * i));
+    }
+    assert_true(lull_idle_phase_poll(phase, ns_of(200.05)));
+}
+
+static void a_phase_counts_once(void **state)
+{
+    struct lull_idle_phase phase;
+    double low_s;
+
+    (void)state;
+    lower(&phase);
+    lull_idle_phase_take_event(&phase, ns_of(200.1));
+    low_s = phase.low_s;
+    assert_near(phase.saved_j, 30.0 * low_s, 1.0);
+    assert_false(lull_idle_phase_poll(&phase, ns_of(200.1)));
+    lull_idle_phase_stop(&phase, ns_of(200.2));
+    assert_int_equal(phase.phases, 1);
+    assert_near(phase.low_s, low_s, 0.0);
+    /* Power was read, so the work began 0.1 s before the last reading at the earliest. */
+    lull_idle_phase_take_raised(&phase, ns_of(200.125));
+    assert_near(phase.spent_s, (0.025 + 0.1) * (1.0 - lowest_ratio), 1e-6);
+    lull_idle_phase_take_raised(&phase, ns_of(300.0));
+    assert_near(phase.spent_s, (0.025 + 0.1) * (1.0 - lowest_ratio), 1e-6);
+}
+
+static void a_raising_without_an_answer_costs_a_second(void **state)
+{
+    struct lull_idle_phase phase;
+
+    (void)state;
+    lower(&phase);
+    lull_idle_phase_take_event(&phase, ns_of(200.1));
+    lull_idle_phase_poll(&phase, ns_of(200.9));
+    assert_near(phase.spent_s, 0.0, 0.0);
+    lull_idle_phase_poll(&phase, ns_of(201.1));
+    assert_near(phase.spent_s, 1.1 * (1.0 - lowest_ratio), 0.01);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +290,8 @@ int main(void)
         cmocka_unit_test(a_gpu_without_readings_is_raised),
         cmocka_unit_test(iterations_are_no_idle_phases),
         cmocka_unit_test(power_shows_work_first),
+        cmocka_unit_test(a_phase_counts_once),
+        cmocka_unit_test(a_raising_without_an_answer_costs_a_second),
     };
 
     return cmocka_run_group_tests_name("idle phases", tests, NULL, NULL);

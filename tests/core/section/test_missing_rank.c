@@ -404,6 +404,51 @@ static void calls_without_a_communicator_have_all_ranks(void **state)
     lull_hang_destroy(hang);
 }
 
+/* Kernels of sends and receives run beside each other: the end of a later one ends none. */
+static void sends_beside_each_other_end_by_themselves(void **state)
+{
+    struct lull_hang *const hang = lull_hang_create(ns_of(10.0));
+    struct lull_hang_edge edge = edge_at(1.0, 0, 2);
+
+    (void)state;
+    edge.is_kernel = true;
+    edge.is_collective = false;
+    edge.number = 5;
+    lull_hang_begin(hang, 0, &edge);
+    edge.number = 6;
+    lull_hang_begin(hang, 0, &edge);
+    edge.time_ns = ns_of(2.0);
+    lull_hang_end(hang, 0, &edge);
+    assert_true(lull_hang_look(hang, 0).is_inside);
+    assert_true(lull_hang_look(hang, 0).is_kernel);
+    assert_int_equal(lull_hang_look(hang, 0).time_ns, ns_of(1.0));
+    assert_true(lull_hang_is_due(hang, ns_of(13.0)));
+    lull_hang_destroy(hang);
+}
+
+/* A rank that has enqueued more than another waits for it, unless the difference may be lost
+ * events.
+ */
+static void counts_with_lost_events_show_nothing(void **state)
+{
+    struct lull_hang *const hang = lull_hang_create(ns_of(10.0));
+    const struct lull_hang_edge edge = edge_at(1.0, 0, 2);
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++)
+        lull_hang_announce(hang, i, 0, 7, 2);
+    lull_hang_enqueue(hang, 1, &edge);
+    lull_hang_enqueue(hang, 0, &edge);
+    assert_false(lull_hang_is_due(hang, ns_of(12.0)));
+    lull_hang_enqueue(hang, 0, &edge);
+    assert_true(lull_hang_is_due(hang, ns_of(12.0)));
+    assert_true(find_at(hang, 12.0).is_missing[1]);
+    assert_int_equal(find_at(hang, 12.0).missing_count, 1);
+    lull_hang_lose(hang, 1);
+    assert_false(lull_hang_is_due(hang, ns_of(12.0)));
+    lull_hang_destroy(hang);
+}
+
 /* An end that was not reported is forgotten when later ones have ended. */
 static void lost_ends_are_forgotten(void **state)
 {
@@ -439,6 +484,8 @@ int main(void)
         cmocka_unit_test(a_process_that_never_communicates_is_missing),
         cmocka_unit_test(ranks_in_two_communicators_wait_for_each_other),
         cmocka_unit_test(calls_without_a_communicator_have_all_ranks),
+        cmocka_unit_test(sends_beside_each_other_end_by_themselves),
+        cmocka_unit_test(counts_with_lost_events_show_nothing),
         cmocka_unit_test(lost_ends_are_forgotten),
     };
 
