@@ -236,6 +236,7 @@ CASES = {
                              f'lull_run_verdict{{{RUN},verdict="nothing kept"}}': "0x10 1x30"},
                             {f'lull_run_verdict{{{RUN},verdict="not degraded"}}': "1x40",
                              f'lull_run_verdict{{{RUN},verdict="nothing kept"}}': "0x40"}),
+    "LullJobHangs": ({f"lull_run_hung{{{RUN}}}": "0x10 1x30"}, {f"lull_run_hung{{{RUN}}}": "0x40"}),
     "LullServerBlind": ({f'lull_serving_mode{{{RUN},mode="blind"}}': "1x40"}, {f'lull_serving_mode{{{RUN},mode="blind"}}': "0x40"}),
     # Of 50 requests a minute, two miss the objective; of the silent case one in five minutes.
     "LullObjectiveMissed": ({f"lull_serving_requests_total{{{RUN}}}": "0+50x40", f"lull_serving_missed_requests_total{{{RUN}}}": "0+2x40",

@@ -38,8 +38,8 @@ class IdlePhases(unittest.TestCase):
     def test_a_trainer_that_waits(self):
         lever, works_ms, said = self.run_job(JOB, "0", "1500", "7000", "1500", "10")
         self.assertEqual((lever["phases"], lever["sm_mhz"], lever["verdict"]), (1, LOWEST_MHZ, "lowered"))
-        # It is lowered after a second, which starts up to 0.2 s late: when utilisation is renewed.
-        self.assertGreater(lever["low_s"], 4.0)
+        # Nothing is known of phases yet, so it is lowered after as long as twenty raisings cost: 2.6 s. Utilisation is late.
+        self.assertGreater(lever["low_s"], 3.0)
         self.assertLess(lever["low_s"], 6.5)
         # The first half second at the lowest clock is not read, and the GPU is still warm.
         self.assertGreater(lever["saved_j"], 0.7 * IDLE_W * lever["low_s"])
@@ -56,7 +56,7 @@ class IdlePhases(unittest.TestCase):
         lever, works_ms, _ = self.run_job(
             "sh", "-c", f"{JOB} 0 300 10 & {JOB} 1 7000 10; wait", gpus=2)
         self.assertEqual((lever["phases"], lever["gpu"]), (1, 0))
-        self.assertGreater(lever["low_s"], 4.0)
+        self.assertGreater(lever["low_s"], 3.0)
         self.assertAlmostEqual(float(works_ms[1]), 7000, delta=100) # the other GPU keeps its clock
 
     def test_nothing_is_lowered_for_a_job_that_works(self):
