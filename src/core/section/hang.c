@@ -394,17 +394,19 @@ bool lull_hang_is_due(const struct lull_hang *hang, int64_t now_ns)
 struct lull_hang_call lull_hang_look(const struct lull_hang *hang, uint32_t rank)
 {
     const struct hang_rank *const looked_at = &hang->ranks[rank];
+    const struct hang_communicator *communicator;
     struct lull_hang_call call = looked_at->last;
     uint32_t index = 0;
     const struct open_call *const open = find_oldest(looked_at, &index);
 
     assert(rank < LULL_HANG_RANKS);
-    if (open == NULL)
+    if (!find_inside(hang, looked_at, &communicator, &call.time_ns))
         return call;
-    call.time_ns = open->begin_ns;
-    call.communicator = index;
-    call.operation = open->operation;
     call.is_inside = true;
+    call.communicator = (uint32_t)(communicator - looked_at->communicators);
+    if (open == NULL) /* only its enqueueing is known, and the last operation stands for it */
+        return call;
+    call.operation = open->operation;
     call.is_kernel = open->is_kernel;
     return call;
 }

@@ -108,7 +108,8 @@ bool lull_hang_is_due(const struct lull_hang *hang, int64_t now_ns);
 void lull_hang_find(const struct lull_hang *hang, int64_t now_ns,
                     struct lull_hang_finding *finding_out);
 
-/* Returns the call that the rank is inside, or its last one. */
+/* Returns the call that the rank is inside, or its last one. Of a rank whose kernels are not timed,
+ * the operation is the last that it has enqueued. O(ranks) then. */
 struct lull_hang_call lull_hang_look(const struct lull_hang *hang, uint32_t rank);
 
 #endif

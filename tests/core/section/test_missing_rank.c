@@ -444,6 +444,8 @@ static void counts_with_lost_events_show_nothing(void **state)
     assert_true(lull_hang_is_due(hang, ns_of(12.0)));
     assert_true(find_at(hang, 12.0).is_missing[1]);
     assert_int_equal(find_at(hang, 12.0).missing_count, 1);
+    assert_true(lull_hang_look(hang, 0).is_inside);
+    assert_false(lull_hang_look(hang, 1).is_inside);
     lull_hang_lose(hang, 1);
     assert_false(lull_hang_is_due(hang, ns_of(12.0)));
     lull_hang_destroy(hang);
