@@ -23,10 +23,12 @@ enum {
  * long.
  */
 static const int64_t ahead_min_ns = 1 * LULL_NS_PER_S;
-static const int64_t ahead_max_ns = 10 * LULL_NS_PER_S;
+static const int64_t ahead_max_ns = 3 * LULL_NS_PER_S;
 /* Share of the time that a look ahead finds to spare which steps may use before the next look. The
  * rest covers what a delay does to later batches. */
 static const double spend_ratio = 0.5;
+/* Beyond this share of added misses, full clocks over the requests' lives leave little to save. */
+static const double many_missed_ratio = 0.02;
 /* Time that does not suffice for so many steps is not used: looks are expensive. */
 static const double least_steps = 2.0;
 
@@ -52,6 +54,7 @@ struct oracle_play {
     uint32_t clock_count;
     const struct lull_device_clock *base[STEP_KINDS];
     bool looks_ahead;
+    double base_j;  /* energy of the latest run without times at full clocks */
     double limit_w; /* that the fastest clock keeps; INFINITY: the board limits the highest clock */
     struct lull_engine *ahead;
     int64_t *begins_ns;          /* of each request: when its next bound begins, in a look ahead */
@@ -389,8 +392,9 @@ static int oracle_run_once(struct oracle_play *play, struct lull_serving_outcome
     return result;
 }
 
-/* Runs at the base clocks, and again with more full clocks while requests are missed, unless that
- * cannot be better than energy_j any more. */
+/* Runs at the base clocks, and again with more full clocks while requests are missed. Gives up when
+ * that cannot be better than energy_j any more, or so many are missed that looks ahead are better.
+ */
 static int oracle_run_repaired(struct oracle_play *play, double energy_j,
                                struct lull_serving_outcome *outcome_out, uint64_t *added_out,
                                struct lull_error *err)
@@ -411,8 +415,12 @@ static int oracle_run_repaired(struct oracle_play *play, double energy_j,
         result = oracle_run_once(play, outcome_out, err);
         if (result < 0)
             return result;
+        if (repair == 0)
+            play->base_j = outcome_out->energy_j;
         added = oracle_add_full_times(play, outcome_out, before_s);
         before_s *= 4.0;
+        if (!play->looks_ahead && (double)added > many_missed_ratio * (double)outcome_out->done)
+            break;
     }
     if (added < 0) {
         free(outcome_out->requests);
@@ -430,7 +438,8 @@ static bool oracle_is_better(const struct lull_serving_outcome *outcome, uint64_
 }
 
 /* Runs at the base clocks: without looks ahead, which is best where few requests are in danger,
- * and with them if requests had to be given full clocks. Keeps the better one. */
+ * and with them if requests had to be given full clocks. Keeps the better one. Full clocks cost
+ * energy: if the base clocks alone need energy_j, the latter is not tried. */
 static int oracle_run(struct oracle_play *play, double energy_j,
                       struct lull_serving_outcome *outcome_out, uint64_t *added_out,
                       struct lull_error *err)
@@ -441,7 +450,7 @@ static int oracle_run(struct oracle_play *play, double energy_j,
 
     play->looks_ahead = false;
     result = oracle_run_repaired(play, energy_j, outcome_out, added_out, err);
-    if (result < 0 || play->full_count == 0)
+    if (result < 0 || play->full_count == 0 || play->base_j >= energy_j)
         return result;
     play->looks_ahead = true;
     result = oracle_run_repaired(play, energy_j, &careful, &careful_added, err);
