@@ -8,7 +8,7 @@
 static const double danger_share = 0.7;
 /* Share of the bound of the time per output token that a step may need on average. Default: the
  * rest covers requests that meet more prefills than others. */
-static const double token_share = 0.5;
+static const double token_share = 0.7;
 /* Busy share above which queues grow too easily. Default: a queue with random arrivals is five
  * times its length at half of it. */
 static const double busy_most = 0.9;
@@ -18,7 +18,7 @@ static const double added_share = 0.1;
 /* Expected misses that may be added beyond that while few requests have been judged: each time that
  * their number grows by a factor of e. Default: without it what is assumed of unseen latencies
  * keeps the clock high for a thousand requests. */
-static const double early_misses = 1.0;
+static const double early_misses = 0.6;
 /* The share of energy that must be saved for each share of requests that may miss in addition.
  * Default: where a server is mostly idle, parking saves most, and lower clocks for its few bursts
  * are not worth their misses. */
@@ -31,7 +31,7 @@ enum { PATIENCES = sizeof(patience_shares) / sizeof(patience_shares[0]) };
 
 /* Share of the bound of the time per output token that the last steps may take. Default: a short
  * answer meets few other steps. */
-static const double slow_share = 0.75;
+static const double slow_share = 0.85;
 /* Of the requests that would miss their time per token if the clock stayed low, this share misses
  * although slow steps raise the clock. */
 static const double slow_ratio = 0.3;

@@ -18,7 +18,7 @@ enum {
 /* Price of explaining time by what does not follow the SM clock, relative to the time explained.
  * Default: a wrong compute-bound explanation is given up when it errs by about a tenth at half of
  * the windows. A higher price is more cautious and learns later. */
-static const double time_price[] = {0.004, 0.002, 0.0, 0.002, 0.0, 0.002, 0.0};
+static const double time_price[] = {0.001, 0.0005, 0.0, 0.0005, 0.0, 0.0005, 0.0};
 /* The same of an unknown product's power that does not follow the clock. Default: at one clock
  * power seems to follow it, so that a lower one is tried. Of a known product the kernels of its
  * curves decide instead. */
@@ -26,6 +26,8 @@ static const double base_price = 0.02;
 /* Windows of one range of clocks that count. Default: at two windows a second, two minutes. Fewer
  * follow the load's mix of contexts faster, and scatter more. */
 static const double time_memory = 240.0;
+/* The same of power. Default: fewer, so that the rare windows at high clocks keep their weight. */
+static const double power_memory = 30.0;
 /* A window whose time differs from the prediction by more than this ratio counts less. Default: a
  * pause of the server must not look like slow steps. */
 static const double outlier_ratio = 0.3;
@@ -129,7 +131,7 @@ static void server_model_assume(struct lull_server_model *model, double base_w, 
     const double rows[][3] = {{1.0, highest, 0.0}, {1.0, 0.0, highest}, {1.0, lowest, 0.0}};
     const double price[] = {model->is_known ? 0.0 : base_price, 0.0, 0.0};
 
-    lull_clock_fit_init(&model->power, 3, price, time_memory);
+    lull_clock_fit_init(&model->power, 3, price, power_memory);
     for (int i = 0; i < 3; i++)
         lull_clock_fit_add(&model->power, 1.0, rows[i],
                            base_w + slope_w * (rows[i][1] + rows[i][2]), assumed_windows / 3.0);
