@@ -7,6 +7,8 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -328,6 +330,29 @@ class Leases(Attach):
         self.wait_for(lambda: self.load.are(HIGHEST_MHZ), 5, "clocks stay low without lulld")
         self.start_daemon()
         self.wait_for(self.load.are_low, 5, "not parked with another lulld")
+        self.assertEqual(self.interrupt(attach), 0)
+
+
+    def cap(self, gpu, max_mhz, milliseconds):
+        """As lull budget does (src/wire/message.h)."""
+        def message(kind, body):
+            return struct.pack("<4sHHII", b"LULL", 5, kind, len(body), 1) + body
+
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.connect(os.path.join(self.environment["LULL_RUNTIME_DIR"], "lulld.sock"))
+            connection.send(message(1, struct.pack("<I", 0)))
+            connection.recv(4096)
+            connection.send(message(26, struct.pack("<4I", gpu, max_mhz, 0, milliseconds)))
+            connection.recv(4096)
+
+    def test_capped(self):
+        self.start_daemon()
+        attach = self.attach()
+        self.wait_for(self.load.are_low, 3, "not parked")
+        self.cap(0, 1200, 3000)
+        self.wait_for(lambda: self.load.clocks() == [1200, HIGHEST_MHZ], 2, "not at the highest clocks")
+        self.wait_for(lambda: "is capped" in self.said(), 2, "nothing is said")
+        self.wait_for(lambda: max(self.load.clocks()) < 1200, 6, "not parked after the cap")
         self.assertEqual(self.interrupt(attach), 0)
 
 
