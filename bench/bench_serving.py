@@ -107,7 +107,7 @@ def interval(values):
 def figures(documents):
     """Means over seeds, in per cent."""
     row = {name: 100 * statistics.mean(mode(document, name)["saving_ratio"] for document in documents)
-           for name in ("fixed_clock", "power_limit", "lull", "oracle")}
+           for name in ("fixed_clock", "power_limit", "lull", "oracle", "ideal")}
     row["missed_highest"] = 100 * statistics.mean(mode(document, "highest")["missed_ratio"] for document in documents)
     row["missed_lull"] = 100 * statistics.mean(mode(document, "lull")["missed_ratio"] for document in documents)
     row["added"], row["added_half"] = interval(
@@ -117,13 +117,13 @@ def figures(documents):
     return row
 
 
-COLUMNS = ("missed at full clocks", "added by Lull", "Lull saves", "oracle", "Lull / oracle", "best clock", "best limit")
+COLUMNS = ("missed at full clocks", "added by Lull", "Lull saves", "oracle", "Lull / oracle", "ideal", "best clock", "best limit")
 
 
 def print_row(names, row):
     half = "" if math.isnan(row["added_half"]) else f" ± {row['added_half']:.2f}"
     print("| " + " | ".join(names) + f" | {row['missed_highest']:.2f} | {row['added']:+.2f}{half} | {row['lull']:.1f} | {row['oracle']:.1f} | "
-          f"{row['share']:.0f} | {row['fixed_clock']:.1f} | {row['power_limit']:.1f} |")
+          f"{row['share']:.0f} | {row['ideal']:.1f} | {row['fixed_clock']:.1f} | {row['power_limit']:.1f} |")
 
 
 def print_head(*names):

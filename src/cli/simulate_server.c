@@ -128,20 +128,25 @@ static int simulate_server_mode(struct lull_serving_run *run, struct lull_server
                                 enum lull_server_mode mode, struct lull_error *err)
 {
     const struct lull_serving_outcome *highest = &results->modes[LULL_SERVER_HIGHEST];
+    const struct lull_serving_outcome *lull = &results->modes[LULL_SERVER_LULL];
+    const uint64_t missed = lull->missed > highest->missed ? lull->missed : highest->missed;
     struct lull_serving_outcome *outcome = &results->modes[mode];
 
     switch (mode) {
     case LULL_SERVER_FIXED_CLOCK:
-        return lull_serving_find_fixed(run, LULL_SERVING_AT_CLOCK, highest, outcome,
+        return lull_serving_find_fixed(run, LULL_SERVING_AT_CLOCK, missed, outcome,
                                        &results->clock_mhz, err);
     case LULL_SERVER_POWER_LIMIT:
-        return lull_serving_find_fixed(run, LULL_SERVING_AT_LIMIT, highest, outcome,
+        return lull_serving_find_fixed(run, LULL_SERVING_AT_LIMIT, missed, outcome,
                                        &results->limit_w, err);
     case LULL_SERVER_LULL:
         run->policy = LULL_SERVING_UNDER_LULL;
         return lull_serving_simulate(run, outcome, err);
     case LULL_SERVER_ORACLE:
-        return lull_serving_ask_oracle(run, highest, outcome, &results->oracle, err);
+        return lull_serving_ask_oracle(run, highest, lull_serving_change_ns(&run->pools[0]),
+                                       outcome, &results->oracle, err);
+    case LULL_SERVER_IDEAL:
+        return lull_serving_ask_oracle(run, highest, 0, outcome, &results->ideal, err);
     case LULL_SERVER_HIGHEST:
     case LULL_SERVER_MODES:
         break;
@@ -153,13 +158,17 @@ static int simulate_server_mode(struct lull_serving_run *run, struct lull_server
 static int simulate_all_modes(struct lull_serving_run *run, struct lull_server_results *results,
                               struct lull_error *err)
 {
+    /* The fixed settings may miss as many requests as Lull does, so Lull comes before them. */
+    static const enum lull_server_mode order[LULL_SERVER_MODES] = {
+        LULL_SERVER_HIGHEST,     LULL_SERVER_LULL,   LULL_SERVER_FIXED_CLOCK,
+        LULL_SERVER_POWER_LIMIT, LULL_SERVER_ORACLE, LULL_SERVER_IDEAL};
     struct lull_progress progress = lull_progress_begin();
     int result = 0;
 
-    for (int mode = 0; mode < LULL_SERVER_MODES && result == 0; mode++) {
+    for (int i = 0; i < LULL_SERVER_MODES && result == 0; i++) {
         if (lull_progress_is_due(&progress))
-            lull_progress_draw("mode %d of %d", mode + 1, LULL_SERVER_MODES);
-        result = simulate_server_mode(run, results, (enum lull_server_mode)mode, err);
+            lull_progress_draw("mode %d of %d", i + 1, LULL_SERVER_MODES);
+        result = simulate_server_mode(run, results, order[i], err);
     }
     lull_progress_end(&progress);
     results->allowance = lull_serving_allowance(run, &results->modes[LULL_SERVER_HIGHEST]);

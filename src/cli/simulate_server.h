@@ -50,6 +50,7 @@ enum lull_server_mode {
     LULL_SERVER_POWER_LIMIT,
     LULL_SERVER_LULL,
     LULL_SERVER_ORACLE,
+    LULL_SERVER_IDEAL, /* an oracle whose driver takes no time */
     LULL_SERVER_MODES,
 };
 
@@ -65,6 +66,7 @@ struct lull_server_results {
     double clock_mhz;
     double limit_w;
     struct lull_serving_oracle oracle;
+    struct lull_serving_oracle ideal;
 };
 
 /* Returns the energy that a mode saves per output token, relative to full clocks. */

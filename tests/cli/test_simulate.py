@@ -76,7 +76,7 @@ class Servers(unittest.TestCase):
 
     def test_modes_of_one_document_fit(self):
         document, modes = simulate(*self.SERVER, "--rate", "3")
-        self.assertEqual(list(modes), ["highest", "fixed_clock", "power_limit", "lull", "oracle"])
+        self.assertEqual(list(modes), ["highest", "fixed_clock", "power_limit", "lull", "oracle", "ideal"])
         self.assertEqual((document["server"], document["gpu_model"], document["gpus"]), ("meta-llama/Llama-3.1-8B-Instruct", "H100-SXM5", 1))
         self.assertEqual((document["objective"], document["capacity_per_s"]), ({"ttft_ms": 500, "tpot_ms": 50, "share_ratio": 0.99}, None))
         for mode in modes.values():
@@ -84,8 +84,12 @@ class Servers(unittest.TestCase):
             self.assertAlmostEqual(mode["energy_per_token_j"] * document["output_tokens"], mode["energy_j"], places=3)
             self.assertEqual(mode["missed"] - modes["highest"]["missed"], mode["missed_only_here"] - mode["missed_only_at_highest"])
             self.assertLessEqual(mode["ttft_p50_ms"], mode["ttft_p99_ms"])
-        self.assertEqual(modes["oracle"]["added_misses"], 0)
-        self.assertGreater(modes["oracle"]["saving_ratio"], 0.3)
+        for name in ("oracle", "ideal"):
+            self.assertEqual(modes[name]["added_misses"], 0)
+            self.assertGreater(modes[name]["saving_ratio"], 0.3)
+        self.assertGreaterEqual(modes["ideal"]["saving_ratio"], modes["oracle"]["saving_ratio"] - 0.005)
+        for name in ("fixed_clock", "power_limit"):
+            self.assertLessEqual(modes[name]["missed"], max(modes["highest"]["missed"], modes["lull"]["missed"]))
         self.assertRegex(document["verdict"], "^saves .* run: lull run --slo ttft=500ms,tpot=50ms -- vllm serve meta-llama/Llama-3.1-8B-Instruct$")
         self.assertEqual(simulate(*self.SERVER, "--rate", "3")[0], document)
         self.assertNotEqual(simulate(*self.SERVER, "--rate", "3", "--seed", "2")[1], modes)

@@ -101,15 +101,13 @@ double lull_serving_allowance(const struct lull_serving_run *run,
 }
 
 int lull_serving_find_fixed(const struct lull_serving_run *run, enum lull_serving_policy policy,
-                            const struct lull_serving_outcome *reference,
-                            struct lull_serving_outcome *outcome_out, double *setting_out,
-                            struct lull_error *err)
+                            uint64_t most_missed, struct lull_serving_outcome *outcome_out,
+                            double *setting_out, struct lull_error *err)
 {
     const struct lull_gpu_model *model = run->pools[0].setup.gpu;
     const bool is_clock = policy == LULL_SERVING_AT_CLOCK;
     const double most = is_clock ? model->sm_max_mhz : model->limit_max_w;
     const double least = is_clock ? model->sm_min_mhz : model->limit_min_w;
-    const double allowed = (double)reference->missed + lull_serving_allowance(run, reference);
     struct lull_serving_outcome best = {0};
     struct lull_serving_run fixed = *run;
 
@@ -127,7 +125,7 @@ int lull_serving_find_fixed(const struct lull_serving_run *run, enum lull_servin
             free(best.requests);
             return result;
         }
-        if (best.requests != NULL && (double)outcome.missed > allowed) {
+        if (best.requests != NULL && outcome.missed > most_missed) {
             free(outcome.requests);
             break;
         }

@@ -36,14 +36,13 @@ double lull_serving_allowance(const struct lull_serving_run *run,
                               const struct lull_serving_outcome *reference);
 
 /*
- * Finds the setting of least energy whose misses stay within the allowance beyond those of the
- * reference, the same run at the highest clock: of 24 clocks, or power limits, that are equally far
- * apart, from the highest down to the first that misses more. policy: LULL_SERVING_AT_CLOCK or
- * LULL_SERVING_AT_LIMIT. *setting_out is in MHz or W. Errors: those of lull_serving_simulate().
+ * Finds the setting of least energy that misses at most most_missed requests: of 24 clocks, or
+ * power limits, that are equally far apart, from the highest down to the first that misses more;
+ * the highest in any case. policy: LULL_SERVING_AT_CLOCK or LULL_SERVING_AT_LIMIT. *setting_out is
+ * in MHz or W. Errors: those of lull_serving_simulate().
  */
 int lull_serving_find_fixed(const struct lull_serving_run *run, enum lull_serving_policy policy,
-                            const struct lull_serving_outcome *reference,
-                            struct lull_serving_outcome *outcome_out, double *setting_out,
-                            struct lull_error *err);
+                            uint64_t most_missed, struct lull_serving_outcome *outcome_out,
+                            double *setting_out, struct lull_error *err);
 
 #endif

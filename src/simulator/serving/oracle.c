@@ -12,6 +12,8 @@
 #include "core/energy/device_curve.h"
 
 enum { WITH_PROMPTS, DECODE_ONLY, STEP_KINDS };
+/* What may be requested of the driver: a base clock, or the highest one. */
+enum { FULL = STEP_KINDS };
 enum {
     LEVELS = 36,   /* parts of the range by which base clocks differ */
     FIRST_WAY = 9, /* of the search, in these parts */
@@ -52,7 +54,10 @@ struct oracle_play {
     const struct lull_serving_outcome *reference;
     struct lull_device_clock clocks[LULL_DEVICE_CURVE_CLOCKS]; /* the highest first */
     uint32_t clock_count;
-    const struct lull_device_clock *base[STEP_KINDS];
+    const struct lull_device_clock *base[STEP_KINDS + 1]; /* and the highest one */
+    int64_t change_ns;  /* that the driver needs between two changes; 0: it is ideal */
+    uint32_t requested; /* the clock in force */
+    int64_t changed_ns; /* since then */
     bool looks_ahead;
     double base_j;  /* energy of the latest run without times at full clocks */
     double limit_w; /* that the fastest clock keeps; INFINITY: the board limits the highest clock */
@@ -108,15 +113,15 @@ static const struct lull_device_clock *oracle_find_fastest(const struct oracle_p
     return &play->clocks[within];
 }
 
-/* The base clock of a step, unless the fastest one is lower. */
-static const struct lull_device_clock *oracle_find_base(const struct oracle_play *play,
-                                                        const struct lull_serving_step *step,
-                                                        const struct lull_device_clock *fastest)
+/* Requests a clock, which the driver changes in time if it is not busy with the change before. */
+static void oracle_request(struct oracle_play *play, uint32_t wanted, int64_t now_ns)
 {
-    const struct lull_device_clock *base =
-        play->base[step->batch->prefill_tokens > 0 ? WITH_PROMPTS : DECODE_ONLY];
-
-    return base > fastest ? base : fastest; /* the highest clock comes first */
+    if (play->base[wanted] != play->base[play->requested]) {
+        if (now_ns < play->changed_ns + play->change_ns)
+            return;
+        play->changed_ns = now_ns;
+    }
+    play->requested = wanted;
 }
 
 static int64_t fastest_step_ns(const struct oracle_play *play, const struct lull_step_cost *cost)
@@ -281,27 +286,49 @@ static void oracle_begin_bounds(struct oracle_play *play, int64_t now_ns)
     }
 }
 
+/* Returns whether full clocks must hold for a step that would lose so much time. */
+static bool oracle_needs_full(struct oracle_play *play, const struct lull_serving_step *step,
+                              double loss_s)
+{
+    if (oracle_is_full_time(play, step->now_ns) || step->now_ns < play->full_ns)
+        return true;
+    if (!play->looks_ahead)
+        return false;
+    oracle_begin_bounds(play, step->now_ns);
+    if (loss_s > play->left_s || step->now_ns >= play->valid_ns)
+        oracle_look_ahead(play, step);
+    if (least_steps * loss_s <= play->left_s)
+        return false;
+    play->full_ns = play->critical_ns;
+    play->valid_ns = play->critical_ns;
+    return true;
+}
+
+/* The clock in force, unless the board's limit is reached at a lower one. */
+static const struct lull_device_clock *oracle_find_clock(const struct oracle_play *play,
+                                                         uint32_t requested,
+                                                         const struct lull_device_clock *fastest)
+{
+    const struct lull_device_clock *clock = play->base[requested];
+
+    return clock > fastest ? clock : fastest; /* the highest clock comes first */
+}
+
 /* Returns the clock of a step. */
 static double oracle_choose(void *context, const struct lull_serving_step *step)
 {
     struct oracle_play *play = context;
     const struct lull_device_clock *fastest = oracle_find_fastest(play, step->cost);
-    const struct lull_device_clock *clock = oracle_find_base(play, step, fastest);
-    const double loss_s = kernels_s(clock, step->cost) - kernels_s(fastest, step->cost);
+    const double fastest_s = kernels_s(fastest, step->cost);
+    const uint32_t kind = step->batch->prefill_tokens > 0 ? WITH_PROMPTS : DECODE_ONLY;
+    const struct lull_device_clock *clock = oracle_find_clock(play, kind, fastest);
 
-    if (oracle_is_full_time(play, step->now_ns) || step->now_ns < play->full_ns)
-        return fastest->mhz;
-    if (!play->looks_ahead)
-        return clock->mhz;
-    oracle_begin_bounds(play, step->now_ns);
-    if (loss_s > play->left_s || step->now_ns >= play->valid_ns)
-        oracle_look_ahead(play, step);
-    if (least_steps * loss_s > play->left_s) {
-        play->full_ns = play->critical_ns;
-        play->valid_ns = play->critical_ns;
-        return fastest->mhz;
-    }
-    play->left_s -= loss_s;
+    if (oracle_needs_full(play, step, kernels_s(clock, step->cost) - fastest_s))
+        oracle_request(play, FULL, step->now_ns);
+    else
+        oracle_request(play, kind, step->now_ns);
+    clock = oracle_find_clock(play, play->requested, fastest);
+    play->left_s -= kernels_s(clock, step->cost) - fastest_s;
     return clock->mhz;
 }
 
@@ -384,6 +411,8 @@ static int oracle_run_once(struct oracle_play *play, struct lull_serving_outcome
     play->valid_ns = 0;
     play->full_ns = 0;
     play->full_at = 0;
+    play->requested = FULL;
+    play->changed_ns = -play->change_ns;
     result = lull_serving_simulate(&run, outcome_out, err);
     if (result == 0 && play->result < 0) {
         free(outcome_out->requests);
@@ -583,6 +612,7 @@ static int oracle_prepare(struct oracle_play *play, struct lull_error *err)
 
     assert(curve != NULL); /* both tables are generated from one file */
     play->clock_count = lull_device_clocks(curve, play->clocks);
+    play->base[FULL] = &play->clocks[0];
     play->limit_w = model->limit_default_w * model->limit_settle_ratio;
     play->begins_ns = calloc(play->run->arrivals->count + 1, sizeof(play->begins_ns[0]));
     play->ahead = lull_engine_create(&config);
@@ -591,12 +621,19 @@ static int oracle_prepare(struct oracle_play *play, struct lull_error *err)
     return 0;
 }
 
+int64_t lull_serving_change_ns(const struct lull_serving_pool *pool)
+{
+    const struct lull_gpu_model *model = pool->setup.gpu;
+
+    return (int64_t)((pool->setup.gpus * model->api_ms + model->settle_ms) * 1e6);
+}
+
 int lull_serving_ask_oracle(const struct lull_serving_run *run,
-                            const struct lull_serving_outcome *reference,
+                            const struct lull_serving_outcome *reference, int64_t change_ns,
                             struct lull_serving_outcome *outcome_out,
                             struct lull_serving_oracle *oracle_out, struct lull_error *err)
 {
-    struct oracle_play play = {.run = run, .reference = reference};
+    struct oracle_play play = {.run = run, .reference = reference, .change_ns = change_ns};
     struct oracle_search search = {.play = &play};
     int result;
 
