@@ -61,7 +61,8 @@ void lull_clock_fit_solve(struct lull_clock_fit *fit)
         }
     }
     for (uint32_t sweep = 0; sweep < SWEEPS; sweep++) {
-        for (uint32_t i = 0; i < fit->features; i++) {
+        /* The last feature first: the first fit begins with the features of the lowest price. */
+        for (uint32_t i = fit->features; i-- > 0;) {
             double rest = all.targets[i] * (1.0 - fit->price[i]);
 
             if (all.products[i][i] <= 0.0)

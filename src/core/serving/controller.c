@@ -124,10 +124,14 @@ static double controller_energy_j(const struct lull_serving_controller *controll
            controller->power_w * (double)(time_ns - controller->energy_ns) * 1e-9;
 }
 
+/* Tokens of a prompt are counted when it has been computed. So energy counts only for windows that
+ * no prompt reaches into. */
 static void controller_begin_window(struct lull_serving_controller *controller, int64_t time_ns)
 {
     controller->window = (struct lull_server_window){0};
-    controller->window_energy_j = controller_energy_j(controller, time_ns);
+    controller->window_energy_j = NAN;
+    if (controller->load.pending <= 0.0)
+        controller->window_energy_j = controller_energy_j(controller, time_ns);
 }
 
 void lull_serving_controller_take_clock(struct lull_serving_controller *controller, int64_t time_ns,
@@ -162,7 +166,10 @@ static void controller_extend_window(struct lull_serving_controller *controller,
     window->prompt_tokens += change->prompt_tokens;
     if (window->seconds < window_s || window->steps < window_steps)
         return;
-    window->joules = controller_energy_j(controller, now->time_ns) - controller->window_energy_j;
+    window->joules = NAN;
+    if (controller->load.pending <= 0.0)
+        window->joules =
+            controller_energy_j(controller, now->time_ns) - controller->window_energy_j;
     lull_server_model_add(&controller->model, &controller->in_force, window);
     controller_begin_window(controller, now->time_ns);
 }
