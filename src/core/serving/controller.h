@@ -5,9 +5,15 @@
  * control period, and polls for the clock. All GPUs of the server get the same clock: a step of a
  * tensor-parallel server is as fast as its slowest GPU.
  *
- * Promise: of all requests, the share that misses the objective exceeds the share that would have
- * missed it at the highest clock by less than (1 - share) / 2, at 95 % confidence
- * (docs/research/guard.md). Without a reading the clock is the highest.
+ * Promise: of all requests judged so far, the expected share that misses the objective because of
+ * lower clocks is less than (1 - share) / 2, at 95 % confidence over all times at which one looks.
+ * Counted is every request that a histogram shows above the bound (that of the last bucket within
+ * it) and that the highest clock may have served in time: a first token comes at most as much later
+ * as the time that lower clocks have left undone since no request was pending, a token at most by
+ * the ratio of the clocks within two lives of a request. Misses beyond that are not the clock's.
+ * miss_bound.h has the proof; docs/research/guard.md states what it leaves open. Without a reading
+ * the clock is the highest. Without a histogram of the judged latency no clock is lowered, except
+ * that of an idle server.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
