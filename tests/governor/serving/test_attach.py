@@ -274,7 +274,16 @@ class Failures(Attach):
         self.check("0:no_permission=1x8", "GPU 0: the driver does not permit")
 
     def test_hanging_readings(self):
-        self.check("0:read_hang_ms=3000x1", "does not return")
+        """One of the sampler, or of the device writer, which serves the other GPU meanwhile."""
+        attach = self.attach()
+        self.wait_for(self.load.are_low, 3, "not parked")
+        self.inject("0:read_hang_ms=3000x1")
+        self.load.run(300)
+        self.wait_for(lambda: "does not return" in self.said(), 5, "nothing is said")
+        time.sleep(3)
+        self.wait_for(self.load.are_low, 25, "not parked again")
+        self.assertEqual(self.interrupt(attach), 0, self.said())
+        self.wait_for(lambda: self.load.are(HIGHEST_MHZ), 5, "not restored")
 
 
 class Leases(Attach):
