@@ -260,7 +260,7 @@ class Metrics(unittest.TestCase):
         for name, seen_s in (("time_to_first_token", first_s), ("e2e_request_latency", last_s)):
             late_s = (seen_s - metrics[f"vllm:{name}_seconds_sum"]) / 24
             self.assertGreater(late_s, -0.001, name)
-            self.assertLess(late_s, 0.02 * host.slowness(), name)
+            self.assertLess(late_s, 0.05 * host.slowness(), name)
 
     def test_the_page_is_one_of_prometheus(self):
         host.find_packages()

@@ -386,10 +386,9 @@ static enum MHD_Result answer_health(struct exchange *exchange)
     return send_text(exchange, MHD_HTTP_OK, strdup(""), 0, "text/plain");
 }
 
-/* The version of vLLM whose names the page of metrics has; the label says that this is not it. */
 static enum MHD_Result answer_version(struct exchange *exchange)
 {
-    return send_json(exchange, MHD_HTTP_OK, json_pack("{s:s}", "version", "0.11.0+lull"));
+    return send_json(exchange, MHD_HTTP_OK, json_pack("{s:s}", "version", LULL_VERSION "+lull"));
 }
 
 static enum MHD_Result answer_metrics(struct exchange *exchange)
