@@ -57,19 +57,35 @@ static const struct lull_option rows[] = {
 
 /* ---- the command ---- */
 
-static int set_environment(const struct lull_node *node, const char *directory)
+/* Puts a directory before those of a variable that lists directories. */
+static int put_first(const char *variable, const char *directory)
 {
-    const char *before = getenv("LD_LIBRARY_PATH");
-    char path[2 * PATH_MAX];
+    const char *before = getenv(variable);
+    const size_t size = strlen(directory) + (before != NULL ? strlen(before) : 0) + 2;
+    char *const path = malloc(size);
+    int result;
 
-    if ((size_t)snprintf(path, sizeof(path), "%s%s%s", directory,
-                         before != NULL && *before != '\0' ? ":" : "",
-                         before != NULL ? before : "") >= sizeof(path))
-        return -ENAMETOOLONG;
-    if (setenv("LD_LIBRARY_PATH", path, 1) < 0 ||
-        setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1) < 0)
-        return -errno;
-    return 0;
+    if (path == NULL)
+        return -ENOMEM;
+    snprintf(path, size, "%s%s%s", directory, before != NULL && *before != '\0' ? ":" : "",
+             before != NULL ? before : "");
+    result = setenv(variable, path, 1) < 0 ? -errno : 0;
+    free(path);
+    return result;
+}
+
+/* `programs` has nvidia-smi, or is empty. */
+static int set_environment(const struct lull_node *node, const char *libraries,
+                           const char *programs)
+{
+    int result = put_first("LD_LIBRARY_PATH", libraries);
+
+    /* Without PATH, programs are found in the system's directories. */
+    if (result == 0 && *programs != '\0' && getenv("PATH") != NULL)
+        result = put_first("PATH", programs);
+    if (result == 0 && setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1) < 0)
+        result = -errno;
+    return result;
 }
 
 /* Waits for the child. Signals that others send to this process are passed on to it. */
@@ -144,22 +160,43 @@ static int emulate_write_report(const void *context, FILE *file)
 
 /* ---- all together ---- */
 
-static int find_library_directory(char *directory, size_t size, struct lull_error *err)
+/* Finds the directory of a file of Lull's own. */
+static int find_directory(const char *build_path, const char *installed_name,
+                          char directory[PATH_MAX], struct lull_error *err)
 {
     char found[PATH_MAX];
-    char whole[PATH_MAX];
-    int result = lull_file_find_own("emulator/lib/libnvidia-ml.so.1", "emulated/libnvidia-ml.so.1",
-                                    found, sizeof(found), err);
+    int result = lull_file_find_own(build_path, installed_name, found, sizeof(found), err);
 
     if (result < 0)
         return result;
     /* The directory of the link counts and not that of the file: the dynamic linker looks for the
      * names of the links. */
-    if (realpath(dirname(found), whole) == NULL)
+    if (realpath(dirname(found), directory) == NULL)
         return lull_error_set(err, -errno, "%s: %s", found, strerror(errno));
-    if ((size_t)snprintf(directory, size, "%s", whole) >= size)
-        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", whole);
     return 0;
+}
+
+static bool has_nvidia_gpu(const struct lull_node_spec *spec)
+{
+    for (uint32_t i = 0; i < spec->gpu_count; i++)
+        if (spec->models[i]->vendor == LULL_GPU_NVIDIA)
+            return true;
+    return false;
+}
+
+/* Finds the libraries, and the directory of nvidia-smi if it would see a GPU: its mere presence
+ * lets tools expect one. */
+static int find_directories(const struct lull_node_spec *spec, char libraries[PATH_MAX],
+                            char programs[PATH_MAX], struct lull_error *err)
+{
+    const int result = find_directory("emulator/lib/libnvidia-ml.so.1",
+                                      "emulated/libnvidia-ml.so.1", libraries, err);
+
+    programs[0] = '\0';
+    if (result < 0 || !has_nvidia_gpu(spec))
+        return result;
+    return find_directory("emulator/nvidia_smi/nvidia-smi", "emulated/bin/nvidia-smi", programs,
+                          err);
 }
 
 static int set_faults(struct lull_node *node, const char *option, struct lull_error *err)
@@ -175,17 +212,19 @@ static int set_faults(struct lull_node *node, const char *option, struct lull_er
 }
 
 static int run_on_node(const struct emulate_arguments *arguments, char **command,
-                       struct lull_node *node, const sigset_t *watched, struct lull_error *err)
+                       const struct lull_node_spec *spec, struct lull_node *node,
+                       const sigset_t *watched, struct lull_error *err)
 {
-    char directory[PATH_MAX];
+    char libraries[PATH_MAX];
+    char programs[PATH_MAX];
     int status;
-    int result = find_library_directory(directory, sizeof(directory), err);
+    int result = find_directories(spec, libraries, programs, err);
 
     if (result == 0)
         result = set_faults(node, arguments->faults, err);
     if (result < 0)
         return result;
-    result = set_environment(node, directory);
+    result = set_environment(node, libraries, programs);
     if (result < 0)
         return lull_error_set(err, result, "cannot set the environment: %s", strerror(-result));
     status = emulate_run_child(command, watched);
@@ -212,7 +251,7 @@ static int emulate_command(void *options, const struct lull_operands *operands)
     emulate_block_signals(&watched, &old_mask);
     result = lull_node_create(&spec, &node, &err);
     if (result == 0) {
-        result = run_on_node(arguments, operands->command, node, &watched, &err);
+        result = run_on_node(arguments, operands->command, &spec, node, &watched, &err);
         lull_node_remove(node);
     }
     sigprocmask(SIG_SETMASK, &old_mask, NULL);
@@ -226,8 +265,8 @@ const struct lull_program_command lull_emulate_command = {
     .summary = "run a command on an emulated node, no GPU needed",
     .arguments = "SPEC -- COMMAND [ARG...]",
     .about = "Runs COMMAND on a node of emulated GPUs, such as 4xA100-SXM4-40GB or 2xH100,2xA40. "
-             "The command and its children see the GPUs through libnvidia-ml.so.1 (AMD's, "
-             "2xMI300X, through libamd_smi.so.26; Intel's, 2xMax1550, through "
+             "The command and its children see the GPUs through libnvidia-ml.so.1 and nvidia-smi "
+             "(AMD's, 2xMI300X, through libamd_smi.so.26; Intel's, 2xMax1550, through "
              "libze_loader.so.1). They vanish with the command. The exit status is that of the "
              "command, or 128+N if signal N ended it.",
     .after = "Example:\n"
