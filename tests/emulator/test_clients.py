@@ -11,7 +11,7 @@ import sys
 import venv
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PACKAGES = ["nvidia-ml-py", "nvitop", "gpustat", "zeus"]
+PACKAGES = ["nvidia-ml-py", "nvitop", "gpustat", "zeus", "gputil", "codecarbon", "setuptools<81"]  # GPUtil imports distutils
 
 PYNVML = """
 import host, os, pynvml as n, time
@@ -81,19 +81,48 @@ for gpu, energy in window.gpu_energy.items():
     assert abs(power - 59.7) < 0.05 * 59.7, power
 """
 
+# Clients of nvidia-smi, whose numbers equal NVML's.
+NVIDIA_SMI = """
+import re, subprocess, GPUtil, nvitop.api.device, pynvml as n
+from codecarbon.core.gpu import AllGPUDevices, is_nvidia_system
+
+n.nvmlInit()
+gpus = GPUtil.getGPUs()
+assert len(gpus) == n.nvmlDeviceGetCount() == 3
+assert is_nvidia_system()
+shown = AllGPUDevices().get_gpu_details()
+for index, (gpu, details) in enumerate(zip(gpus, shown, strict=True)):
+    h = n.nvmlDeviceGetHandleByIndex(index)
+    memory = n.nvmlDeviceGetMemoryInfo(h, version=n.nvmlMemory_v2)
+    assert (gpu.id, gpu.uuid, gpu.name, gpu.serial) == (index, n.nvmlDeviceGetUUID(h), n.nvmlDeviceGetName(h), n.nvmlDeviceGetSerial(h))
+    assert (gpu.memoryTotal, gpu.memoryUsed, gpu.memoryFree) == tuple(m >> 20 for m in (memory.total, memory.used, memory.free))
+    assert gpu.temperature == n.nvmlDeviceGetTemperature(h, n.NVML_TEMPERATURE_GPU) and gpu.driver == n.nvmlSystemGetDriverVersion()
+    assert gpu.load == 0.0 == n.nvmlDeviceGetUtilizationRates(h).gpu
+    assert details["uuid"] == gpu.uuid and details["power_limit"] == n.nvmlDeviceGetEnforcedPowerLimit(h) / 1000
+
+# nvitop documents the query that equals each of its properties. The real nvidia-smi has no clocks.max.video.
+with open(nvitop.api.device.__file__) as file:
+    names = {name for names in re.findall(r"--query-gpu=([\\w.,]+)", file.read()) for name in names.split(",")} - {"clocks.max.video"}
+assert len(names) > 25, names
+for name in sorted(names):
+    done = subprocess.run(["nvidia-smi", "--query-gpu=" + name, "--format=csv,noheader"], capture_output=True, text=True)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 3, (name, done)
+"""
+
 
 def make_venv(path):
     python = os.path.join(path, "bin", "python")
     done = os.path.join(path, "complete")
-    if not os.path.exists(done):
+    packages = "\n".join(PACKAGES)
+    if not os.path.exists(done) or open(done, encoding="utf-8").read() != packages:
         venv.create(path, with_pip=True, clear=True)
         result = subprocess.run([python, "-m", "pip", "install", "--quiet", "--retries", "1",
                                  "--timeout", "15", *PACKAGES], check=False)
         if result.returncode != 0:
             print("skipped: the package index cannot be reached")
             sys.exit(77)
-        with open(done, "w", encoding="utf-8"):
-            pass
+        with open(done, "w", encoding="utf-8") as file:
+            file.write(packages)
     return python
 
 
@@ -115,6 +144,7 @@ def main():
     screen = run("2xH100,A40", tool + "nvitop", "-1")
     assert screen.count("H100 80GB HBM3") == 2 and "74W / 700W" in screen, screen
     print(run("2xA100-SXM4-40GB", python, "-c", ZEUS))
+    run("2xH100,A40", python, "-c", NVIDIA_SMI)
 
 
 if __name__ == "__main__":
