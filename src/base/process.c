@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -100,6 +101,18 @@ int lull_process_user(pid_t pid, uid_t *uid_out)
         return -ESRCH;
     *uid_out = (uid_t)strtoul(line + sizeof(key) - 1, NULL, 10);
     return 0;
+}
+
+bool lull_process_has_admin(void)
+{
+    static const char key[] = "\nCapEff:\t";
+    char text[4096];
+    const char *line;
+
+    if (process_read_text("/proc/thread-self/status", text, sizeof(text)) == 0)
+        return false;
+    line = strstr(text, key);
+    return line != NULL && (strtoull(line + sizeof(key) - 1, NULL, 16) >> CAP_SYS_ADMIN & 1) != 0;
 }
 
 static uint64_t inode_of(const char *path)

@@ -30,6 +30,10 @@ char lull_process_state(pid_t pid);
  * report it. */
 int lull_process_user(pid_t pid, uid_t *uid_out);
 
+/* Returns whether the calling thread has the capability CAP_SYS_ADMIN in effect. It reads /proc, so
+ * that it needs no further system call in a sandbox; false also if /proc does not report it. */
+bool lull_process_has_admin(void);
+
 /* Returns the inode of this process's PID namespace. Process ids have no meaning in another
  * namespace. 0: /proc does not report it. */
 uint64_t lull_process_pid_space(void);

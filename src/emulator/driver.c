@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "emulator/noise.h"
 
 /* LULL_EMULATED_LIBRARY_MARK: the vendors' version scripts export it. */
@@ -216,11 +217,16 @@ bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out)
     return true;
 }
 
+static bool is_administrator(uint32_t vendor)
+{
+    return vendor == LULL_GPU_NVIDIA ? lull_process_has_admin() : geteuid() == 0;
+}
+
 bool lull_driver_may_set(const struct lull_driver_gpu *gpu)
 {
     if (emulated_driver_take(gpu, LULL_FAULT_NO_PERMISSION))
         return false;
-    return geteuid() == 0 || emulated_driver_take(gpu, LULL_FAULT_ANY_USER);
+    return is_administrator(gpu->model.vendor) || emulated_driver_take(gpu, LULL_FAULT_ANY_USER);
 }
 
 bool lull_driver_has_energy(const struct lull_driver_gpu *gpu)

@@ -95,7 +95,8 @@ struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t 
  */
 bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out);
 
-/* Returns whether the caller may change settings: only root may, unless a fault changes this. */
+/* Returns whether the caller may change settings, unless a fault changes this. NVIDIA's driver
+ * wants the capability CAP_SYS_ADMIN, those of AMD and Intel root, who owns their files in /sys. */
 bool lull_driver_may_set(const struct lull_driver_gpu *gpu);
 
 /* Returns whether the GPU's driver lists processes, which a fault can take away. */

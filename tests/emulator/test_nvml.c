@@ -4,6 +4,8 @@
  */
 #include "nvml_client.h"
 
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static int start(void **state)
@@ -259,6 +261,20 @@ static void test_locking_rounds_clamps_and_resets(void **state)
     assert_int_equal(read_clock(device), 1410);
 }
 
+/* Root without CAP_SYS_ADMIN, as in a container, sets no clocks. */
+static int lock_without_capability(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+
+    if (syscall(SYS_capget, &header, sets) < 0)
+        return 99;
+    sets[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective &= ~CAP_TO_MASK(CAP_SYS_ADMIN);
+    if (syscall(SYS_capset, &header, sets) < 0)
+        return 99;
+    return lock_clocks(device, 300, 300);
+}
+
 static void test_sets_need_root(void **state)
 {
     int status;
@@ -270,6 +286,10 @@ static void test_sets_need_root(void **state)
     }
     if (fork() == 0)
         _exit(seteuid(65534) == 0 ? lock_clocks(device, 300, 300) : 99);
+    wait(&status);
+    assert_int_equal(WEXITSTATUS(status), NVML_NO_PERMISSION);
+    if (fork() == 0)
+        _exit(lock_without_capability());
     wait(&status);
     assert_int_equal(WEXITSTATUS(status), NVML_NO_PERMISSION);
     lull_node_set_fault(node, 0, LULL_FAULT_NO_PERMISSION, &(struct lull_fault){1, 1, 0});
