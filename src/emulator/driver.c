@@ -165,6 +165,19 @@ bool lull_driver_is_open(struct lull_driver *driver)
     return lull_driver_state(driver) == LULL_DRIVER_OPEN;
 }
 
+struct lull_release lull_driver_release(void)
+{
+    const char *path = getenv(LULL_EMULATED_NODE_VARIABLE);
+    struct lull_release release = *lull_release_newest();
+    struct lull_node *node;
+
+    if (path == NULL || *path == '\0' || lull_node_open(path, &node, NULL) < 0)
+        return release;
+    release = *lull_node_release(node);
+    lull_node_close(node);
+    return release;
+}
+
 struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t position)
 {
     if (position < driver->gpu_count)

@@ -86,6 +86,10 @@ bool lull_driver_is_open(struct lull_driver *driver);
 /* Returns whether the node that was opened is still the one that the environment names. */
 bool lull_driver_is_current(struct lull_driver *driver);
 
+/* The release of the driver on the node that the environment names; without a node the newest. May
+ * be called before the library is opened. */
+struct lull_release lull_driver_release(void);
+
 /* The GPU at a position; NULL: there is none. */
 struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t position);
 

@@ -68,6 +68,7 @@ static void init_shared(struct lull_node_shared *shared, size_t size,
     shared->origin_ns = lull_now_ns();
     shared->pid_space = lull_process_pid_space();
     shared->gpu_count = spec->gpu_count;
+    shared->release = spec->release != NULL ? *spec->release : *lull_release_newest();
     init_mutex(&shared->driver);
     for (uint32_t i = 0; i < spec->gpu_count; i++) {
         struct lull_node_shared_gpu *gpu = &shared->gpus[i];
@@ -206,6 +207,11 @@ uint32_t lull_node_gpu_count(const struct lull_node *node)
 uint64_t lull_node_seed(const struct lull_node *node)
 {
     return node->shared->seed;
+}
+
+const struct lull_release *lull_node_release(const struct lull_node *node)
+{
+    return &node->shared->release;
 }
 
 /* ---- time ---- */

@@ -33,6 +33,10 @@ enum lull_node_setting {
     LULL_NODE_STACK_RANGE_1,
     LULL_NODE_PARTITIONS,       /* NVIDIA: MIG instances; 0: MIG is off */
     LULL_NODE_MEMORY_LIMIT_MHZ, /* the limit of the memory clock; 0: none */
+    LULL_NODE_ECC_OFF,          /* NVIDIA: whether ECC is off after the next reload */
+    LULL_NODE_ACCOUNTING,       /* NVIDIA: whether processes are accounted */
+    LULL_NODE_OPEN_CALLS,       /* NVIDIA: a bit for each call that all users may make */
+    LULL_NODE_FAN_PERCENT,      /* NVIDIA: the speed set by a user; 0: automatic */
     LULL_NODE_SETTINGS,
 };
 
@@ -81,6 +85,9 @@ void lull_node_remove(struct lull_node *node);
 const char *lull_node_path(const struct lull_node *node);
 uint32_t lull_node_gpu_count(const struct lull_node *node);
 uint64_t lull_node_seed(const struct lull_node *node);
+
+/* The release of NVIDIA's driver on the node. */
+const struct lull_release *lull_node_release(const struct lull_node *node);
 
 /* The virtual time now, and the CLOCK_MONOTONIC time that belongs to a virtual time. */
 int64_t lull_node_now_ns(const struct lull_node *node);

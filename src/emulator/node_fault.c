@@ -185,6 +185,9 @@ static void reload_driver(struct lull_node *node, double away_ms)
         node_fault_change_clock(node, i, 0);
         change_limit(node, i, default_w);
         lull_node_set_setting(node, i, LULL_NODE_MEMORY_LIMIT_MHZ, 0);
+        lull_node_set_setting(node, i, LULL_NODE_ACCOUNTING, 0);
+        lull_node_set_setting(node, i, LULL_NODE_OPEN_CALLS, 0);
+        lull_node_set_setting(node, i, LULL_NODE_FAN_PERCENT, 0);
     }
 }
 

@@ -37,6 +37,7 @@ struct lull_node_shared {
     int64_t origin_ns;
     uint64_t pid_space; /* the PID namespace of the creator (base/process.h) */
     uint32_t gpu_count;
+    struct lull_release release;    /* NVIDIA's driver; does not change */
     _Atomic uint32_t driver_loads;  /* number of reloads of the driver */
     _Atomic int64_t driver_back_ns; /* virtual time; the driver is away until then */
     pthread_mutex_t driver; /* serialises the set calls of all GPUs, as the real driver does */

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "emulator/gpu_model.h"
+#include "emulator/release.h"
 
 enum { LULL_NODE_MAX_GPUS = 64 };
 
@@ -22,6 +23,7 @@ struct lull_node_spec {
     uint64_t seed;     /* 0: all units are nominal and without noise */
     double time_scale; /* virtual seconds per real second, > 0 */
     double warm_w;     /* the GPUs start at the steady temperature of this power; 0: idle */
+    const struct lull_release *release; /* NVIDIA's driver; NULL: the newest */
 };
 
 /*

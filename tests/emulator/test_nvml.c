@@ -328,7 +328,6 @@ static void test_what_a_board_lacks_is_not_supported(void **state)
     assert_int_equal(
         NVML(DeviceGetMigMode, (nvmlDevice_t, unsigned *, unsigned *), handle(3), &value, &value),
         3);
-    assert_null(dlsym(library, "nvmlUnitGetCount"));
     lull_node_set_fault(node, 0, LULL_FAULT_NO_ENERGY,
                         &(struct lull_fault){1, LULL_FAULT_ALWAYS, 0});
     assert_int_equal(NVML(DeviceGetTotalEnergyConsumption, (nvmlDevice_t, unsigned long long *),

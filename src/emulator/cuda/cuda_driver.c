@@ -40,7 +40,7 @@ enum {
     ATTRIBUTE_COMPUTE_MINOR = 76,
 };
 
-enum { DRIVER_VERSION = 12080, PAGE_BYTES = 4096, LARGEST_RESERVED_STREAM = 4096 };
+enum { PAGE_BYTES = 4096, LARGEST_RESERVED_STREAM = 4096 };
 
 #define CUDA_EXPORT(name, ...)                                                                     \
     int name(__VA_ARGS__);                                                                         \
@@ -102,7 +102,7 @@ CUDA_EXPORT(cuDriverGetVersion, int *version)
 {
     if (version == NULL)
         return CUDA_INVALID_VALUE;
-    *version = DRIVER_VERSION;
+    *version = (int)lull_driver_release().cuda;
     return CUDA_SUCCESS;
 }
 

@@ -229,12 +229,21 @@ NVML_EXPORT(nvmlDeviceResetGpuLockedClocks, nvmlDevice_t device)
     return lull_driver_unlock(gpu->driver);
 }
 
+/* Root can open these two calls to all users. */
+static int enter_application(nvmlDevice_t device, const struct lull_nvml_gpu **gpu_out)
+{
+    LULL_DRIVER_CHECK(nvml_enter(device, device, gpu_out));
+    if (nvml_is_call_open(*gpu_out, NVML_API_APPLICATION_CLOCKS))
+        return NVML_SUCCESS;
+    return nvml_enter_root(device, gpu_out);
+}
+
 NVML_EXPORT(nvmlDeviceSetApplicationsClocks, nvmlDevice_t device, unsigned memory_clock,
             unsigned graphics_clock)
 {
     struct lull_clock_setting application = {.has_application_step = true};
 
-    NVML_ENTER(nvml_enter_root(device, &gpu));
+    NVML_ENTER(enter_application(device, &gpu));
     application.application_step = lull_gpu_model_nearest_step(&gpu->model, graphics_clock);
     if (!is_memory_clock(&gpu->model, memory_clock) ||
         floor(lull_gpu_model_step_mhz(&gpu->model, application.application_step)) != graphics_clock)
@@ -247,7 +256,7 @@ NVML_EXPORT(nvmlDeviceResetApplicationsClocks, nvmlDevice_t device)
 {
     const struct lull_clock_setting none = {.has_application_step = false};
 
-    NVML_ENTER(nvml_enter_root(device, &gpu));
+    NVML_ENTER(enter_application(device, &gpu));
     return lull_node_call(gpu->node, gpu->index, application_api_factor, apply_application, &none);
 }
 

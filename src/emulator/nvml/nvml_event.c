@@ -33,6 +33,16 @@ static struct nvml_event_set **nvml_event_find_set(const struct nvml_event_set *
     return at;
 }
 
+bool nvml_is_event_set(const void *set)
+{
+    bool is_known;
+
+    pthread_mutex_lock(&sets_lock);
+    is_known = set != NULL && *nvml_event_find_set(set) != NULL;
+    pthread_mutex_unlock(&sets_lock);
+    return is_known;
+}
+
 NVML_EXPORT(nvmlEventSetCreate, struct nvml_event_set **set_out)
 {
     struct nvml_event_set *set;
@@ -150,6 +160,7 @@ NVML_EXPORT(nvmlEventSetWait_v2, struct nvml_event_set *set, struct nvml_event *
 {
     const int64_t until_ns = lull_now_ns() + timeout_ms * LULL_NS_PER_MS;
 
+    LULL_DRIVER_CHECK(nvml_ready());
     if (event_out == NULL)
         return NVML_INVALID_ARGUMENT;
     for (;;) {

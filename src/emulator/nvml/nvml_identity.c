@@ -53,27 +53,6 @@ const char *nvmlErrorString(int code)
 
 /* ---- system ---- */
 
-NVML_EXPORT(nvmlSystemGetDriverVersion, char *version, unsigned size)
-{
-    LULL_DRIVER_CHECK(nvml_ready());
-    return nvml_copy_text("560.35.05", version, size);
-}
-
-NVML_EXPORT(nvmlSystemGetNVMLVersion, char *version, unsigned size)
-{
-    return nvml_copy_text("12.560.35.05", version, size);
-}
-
-NVML_EXPORT(nvmlSystemGetCudaDriverVersion, int *version_out)
-{
-    if (version_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    *version_out = 12060;
-    return NVML_SUCCESS;
-}
-
-NVML_ALIAS(nvmlSystemGetCudaDriverVersion_v2, nvmlSystemGetCudaDriverVersion);
-
 NVML_EXPORT(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned size)
 {
     char path[48];

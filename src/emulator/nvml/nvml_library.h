@@ -70,6 +70,28 @@ struct lull_nvml_gpu {
         return NVML_SUCCESS;                                                                       \
     }
 
+/* ---- functions that are refused ---- */
+
+enum { NVML_REFUSAL_VERSIONS = 2 };
+
+struct lull_nvml_refusal {
+    int code;
+    char checks[8]; /* a letter for each argument: `takes` of data/nvml_functions.json */
+    uint32_t versions[NVML_REFUSAL_VERSIONS]; /* valid version words of its struct; 0: none */
+};
+
+/* Checks the arguments and returns the code of the first invalid one, or that of the refusal. */
+int nvml_refuse(const struct lull_nvml_refusal *refusal, const uintptr_t *arguments);
+
+/* Defines a refused function. All its arguments are integers or pointers, and at most five. */
+#define NVML_REFUSE(name, code, checks, ...)                                                       \
+    NVML_EXPORT(name, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e)             \
+    {                                                                                              \
+        static const struct lull_nvml_refusal refusal = {code, checks, {__VA_ARGS__}};             \
+                                                                                                   \
+        return nvml_refuse(&refusal, (const uintptr_t[]){a, b, c, d, e});                          \
+    }
+
 /* Returns NVML_SUCCESS after nvmlInit, otherwise NVML_UNINITIALIZED; while the driver is being
  * reloaded NVML_LIBRARY_MISMATCH. */
 int nvml_ready(void);
@@ -85,14 +107,33 @@ int nvml_enter_reading(nvmlDevice_t device, const void *output,
 /* Checks, for a set call, initialisation, the handle and the permission. */
 int nvml_enter_root(nvmlDevice_t device, const struct lull_nvml_gpu **gpu_out);
 
+/* Returns whether root has opened a call (NVML_API_...) to all users. */
+bool nvml_is_call_open(const struct lull_nvml_gpu *gpu, int api);
+
+/* Returns whether the board has ECC. */
+bool nvml_has_ecc(const struct lull_nvml_gpu *gpu);
+
 /* Returns whether the GPU could be partitioned (MIG). */
 int nvml_has_partitions(const struct lull_nvml_gpu *gpu);
 
 /* Returns whether MIG is on; a fault switches it. */
 int nvml_is_partitioned(const struct lull_nvml_gpu *gpu);
 
+/* Returns whether a pointer is an event set of this process. */
+bool nvml_is_event_set(const void *set);
+
 uint32_t nvml_gpu_count(void);
 nvmlDevice_t nvml_gpu_at(uint32_t position);
+
+/* Memory of one context, before it allocates any. */
+#define NVML_CONTEXT_BYTES (UINT64_C(512) << 20)
+
+/* Exported functions on which others rest. */
+int nvmlDeviceGetClockInfo(nvmlDevice_t device, int type, unsigned *mhz_out);
+int nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned length, unsigned long *mask);
+int nvmlDeviceGetProcessUtilization(nvmlDevice_t device, struct nvml_process_utilization *samples,
+                                    unsigned *count, unsigned long long last_us);
+int nvmlDeviceGetUtilizationRates(nvmlDevice_t device, struct nvml_utilization *out);
 
 /* Copies a text with its NUL. NVML_INSUFFICIENT_SIZE: it does not fit. */
 int nvml_copy_text(const char *text, char *out, uint32_t size);

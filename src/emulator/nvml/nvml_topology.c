@@ -1,6 +1,6 @@
 /*
- * Links, topology, partitions and error counters of a healthy node with one socket for
- * every four GPUs. SPDX-License-Identifier: Apache-2.0
+ * Links, topology and partitions of a node with one socket for every four GPUs.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>
 #include <unistd.h>
@@ -243,76 +243,3 @@ static int virtualization_of(const struct lull_nvml_gpu *gpu)
 }
 
 NVML_GET_FACT(nvmlDeviceGetVirtualizationMode, int, virtualization_of(gpu))
-
-/* ---- error counters ---- */
-
-static int has_ecc(const struct lull_nvml_gpu *gpu)
-{
-    return !gpu->model.has_fan; /* the boards with a fan in the table have no ECC */
-}
-
-NVML_GET_PAIR(nvmlDeviceGetEccMode, int, has_ecc(gpu), 1, 1)
-
-static int count_errors(nvmlDevice_t device, unsigned long long *count_out)
-{
-    NVML_ENTER(nvml_enter(device, count_out, &gpu));
-    if (!has_ecc(gpu))
-        return NVML_NOT_SUPPORTED;
-    *count_out = 0;
-    return NVML_SUCCESS;
-}
-
-NVML_EXPORT(nvmlDeviceGetTotalEccErrors, nvmlDevice_t device, int type, int counter,
-            unsigned long long *count_out)
-{
-    LULL_DRIVER_CHECK(nvml_ready());
-    if (type < 0 || type > 1 || counter < 0 || counter > 1)
-        return NVML_INVALID_ARGUMENT;
-    return count_errors(device, count_out);
-}
-
-NVML_EXPORT(nvmlDeviceGetMemoryErrorCounter, nvmlDevice_t device, int type, int counter,
-            int location, unsigned long long *count_out)
-{
-    (void)location;
-    return nvmlDeviceGetTotalEccErrors(device, type, counter, count_out);
-}
-
-/* ---- fans ---- */
-
-NVML_EXPORT(nvmlDeviceGetFanSpeed, nvmlDevice_t device, unsigned *percent_out)
-{
-    NVML_ENTER(nvml_enter(device, percent_out, &gpu));
-    if (!gpu->model.has_fan)
-        return NVML_NOT_SUPPORTED;
-    *percent_out = 40;
-    return NVML_SUCCESS;
-}
-
-NVML_EXPORT(nvmlDeviceGetFanSpeed_v2, nvmlDevice_t device, unsigned fan, unsigned *percent_out)
-{
-    LULL_DRIVER_CHECK(nvml_ready());
-    if (fan == 0)
-        return nvmlDeviceGetFanSpeed(device, percent_out);
-    return NVML_INVALID_ARGUMENT;
-}
-
-NVML_EXPORT(nvmlDeviceGetNumFans, nvmlDevice_t device, unsigned *count_out)
-{
-    NVML_ENTER(nvml_enter(device, count_out, &gpu));
-    if (!gpu->model.has_fan)
-        return NVML_NOT_SUPPORTED;
-    *count_out = 1;
-    return NVML_SUCCESS;
-}
-
-/* ---- permissions ---- */
-
-NVML_EXPORT(nvmlDeviceGetAPIRestriction, nvmlDevice_t device, int api, int *restricted_out)
-{
-    NVML_ENTER(nvml_enter(device, restricted_out, &gpu));
-    if (api < 0 || api > 1)
-        return NVML_INVALID_ARGUMENT;
-    *restricted_out = 1;
-    return NVML_SUCCESS;
-}

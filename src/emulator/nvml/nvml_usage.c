@@ -5,7 +5,6 @@
 #include "emulator/nvml/nvml_library.h"
 
 static const uint64_t mib = UINT64_C(1) << 20;
-static const uint64_t context_mib = 512; /* memory of one context, before it allocates any */
 
 /* ---- utilisation ---- */
 
@@ -42,7 +41,7 @@ static void list_processes(const struct lull_nvml_gpu *gpu, struct processes *ou
     for (uint32_t i = 0; i < out->count; i++)
         out->items[i] = (struct nvml_process_v2){
             (uint32_t)processes[i].pid,
-            (processes[i].contexts * context_mib + processes[i].memory_mib) * mib, UINT32_MAX,
+            processes[i].contexts * NVML_CONTEXT_BYTES + processes[i].memory_mib * mib, UINT32_MAX,
             UINT32_MAX};
     out->utilization_percent = lull_node_begin(gpu->node, gpu->index)->utilization_percent;
     lull_node_end(gpu->node, gpu->index, false);
@@ -146,7 +145,7 @@ static struct nvml_memory_v2 nvml_usage_read_memory(const struct lull_nvml_gpu *
 
     for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
         if (physics->contexts[i].is_live)
-            memory.used += (context_mib + physics->contexts[i].memory_mib) * mib;
+            memory.used += NVML_CONTEXT_BYTES + physics->contexts[i].memory_mib * mib;
     lull_node_end(gpu->node, gpu->index, false);
     memory.reserved = memory.total / 100 / mib * mib;
     memory.available = memory.total - memory.reserved - memory.used;
