@@ -3,8 +3,10 @@
 
 Usage: generate-nvml.py stubs|releases TABLE.json OUTPUT.c
        generate-nvml.py map TABLE.json OUTPUT.map [BRANCH]
+       generate-nvml.py branches TABLE.json
 stubs: the functions that are refused. releases: the branches of `lull emulate --driver`. map: the
-names that a library exports, all of them or those of a driver branch.
+names that a library exports, all of them or those of a driver branch. branches: prints the branches
+but the newest, whose library exports all names.
 SPDX-License-Identifier: Apache-2.0
 """
 import json
@@ -51,9 +53,13 @@ def export_map(table, branch):
 
 
 def main():
-    what, source, target = sys.argv[1:4]
+    what, source = sys.argv[1:3]
     with open(source, encoding="utf-8") as file:
         table = json.load(file)
+    if what == "branches":
+        print(*(driver["branch"] for driver in table["drivers"][:-1]))
+        return
+    target = sys.argv[3]
     if what == "map":
         parts = export_map(table, int(sys.argv[4]) if len(sys.argv) > 4 else None)
     else:

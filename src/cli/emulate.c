@@ -17,6 +17,7 @@
 struct emulate_arguments {
     const char *faults;
     const char *truth;
+    const char *driver;
     uint64_t seed;
     double time_scale;
     double warm_w;
@@ -32,6 +33,10 @@ static const struct lull_option rows[] = {
     LULL_VALUE("time-scale", "X", NUMBER, struct emulate_arguments, time_scale,
                "Speed of the node's clock: seconds on the node per real second.", .least = 0.01,
                .most = 1000, .default_value = "1"),
+    LULL_VALUE("driver", "VERSION", TEXT, struct emulate_arguments, driver,
+               "Release of NVIDIA's driver, such as 570 or 570.86.10: its NVML has no newer functions, "
+               "and the versions of NVML and CUDA are those of the release.",
+               .otherwise = "the newest release, which has all functions"),
     LULL_VALUE(
         "fault", "LIST", TEXT, struct emulate_arguments, faults,
         "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, hang_ms, "
@@ -74,12 +79,27 @@ static int put_first(const char *variable, const char *directory)
     return result;
 }
 
+/* The library of an older driver release lies in a directory named after its branch. */
+static int put_release_first(const struct lull_node *node, const char *libraries)
+{
+    const uint32_t branch = lull_node_release(node)->branch;
+    char older[PATH_MAX + 16];
+
+    if (branch == lull_release_newest()->branch)
+        return 0;
+    if ((size_t)snprintf(older, sizeof(older), "%s/%u", libraries, branch) >= sizeof(older))
+        return -ENAMETOOLONG;
+    return put_first("LD_LIBRARY_PATH", older);
+}
+
 /* `programs` has nvidia-smi, or is empty. */
 static int set_environment(const struct lull_node *node, const char *libraries,
                            const char *programs)
 {
     int result = put_first("LD_LIBRARY_PATH", libraries);
 
+    if (result == 0)
+        result = put_release_first(node, libraries);
     /* Without PATH, programs are found in the system's directories. */
     if (result == 0 && *programs != '\0' && getenv("PATH") != NULL)
         result = put_first("PATH", programs);
@@ -238,12 +258,17 @@ static int emulate_command(void *options, const struct lull_operands *operands)
     const struct emulate_arguments *const arguments = options;
     struct lull_node_spec spec = {
         .seed = arguments->seed, .time_scale = arguments->time_scale, .warm_w = arguments->warm_w};
+    struct lull_release release;
     struct lull_error err = {0};
     struct lull_node *node;
     sigset_t watched;
     sigset_t old_mask;
     int result = lull_node_spec_parse(operands->words[0], &spec, &err);
 
+    if (result == 0 && arguments->driver != NULL) {
+        result = lull_release_parse(arguments->driver, &release, &err);
+        spec.release = &release;
+    }
     if (result < 0)
         return lull_cli_fail("emulate", &err);
     /* The signals are blocked before the node exists. Otherwise an early signal would leave the

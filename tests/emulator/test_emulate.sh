@@ -32,6 +32,10 @@ expect 2 'whole number' "$@" --seed -1 A100 -- true
 expect 2 'time-scale' "$@" --time-scale nan A100 -- true
 expect 2 'set_code' "$@" --fault nonsense A100 -- true
 expect 0 '' "$@" --help
+expect 0 '' "$@" --driver 535 A100 -- true
+expect 2 'not a driver version' "$@" --driver 5x A100 -- true
+expect 2 'not a driver version' "$@" --driver 570. A100 -- true
+expect 4 'Known branches: 535' "$@" --driver 42 A100 -- true
 
 # The node exists for the command, is open to all users, and is gone afterwards.
 "$@" A100 -- sh -c 'stat -c %a "$LULL_EMULATED_NODE"; echo "$LULL_EMULATED_NODE"' >"$work/out"
