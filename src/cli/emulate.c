@@ -33,10 +33,11 @@ static const struct lull_option rows[] = {
     LULL_VALUE("time-scale", "X", NUMBER, struct emulate_arguments, time_scale,
                "Speed of the node's clock: seconds on the node per real second.", .least = 0.01,
                .most = 1000, .default_value = "1"),
-    LULL_VALUE("driver", "VERSION", TEXT, struct emulate_arguments, driver,
-               "Release of NVIDIA's driver, such as 570 or 570.86.10: its NVML has no newer functions, "
-               "and the versions of NVML and CUDA are those of the release.",
-               .otherwise = "the newest release, which has all functions"),
+    LULL_VALUE(
+        "driver", "VERSION", TEXT, struct emulate_arguments, driver,
+        "Release of NVIDIA's driver, such as 570 or 570.86.10: its NVML has no newer functions, "
+        "and the versions of NVML and CUDA are those of the release.",
+        .otherwise = "the newest release, which has all functions"),
     LULL_VALUE(
         "fault", "LIST", TEXT, struct emulate_arguments, faults,
         "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, hang_ms, "

@@ -167,11 +167,6 @@ struct nvml_uuid {
     char text[44];
 };
 
-struct nvml_attributes {
-    uint32_t counts[8]; /* SMs, copy, decoder, encoder, jpeg, ofa, GPU slices, compute slices */
-    uint64_t memory_mib;
-};
-
 struct nvml_event {
     nvmlDevice_t device;
     uint64_t type;
@@ -425,7 +420,6 @@ _Static_assert(sizeof(struct nvml_sample) == 16, "nvmlSample_t");
 _Static_assert(sizeof(struct nvml_power_value) == 12, "nvmlPowerValue_v2_t");
 _Static_assert(sizeof(struct nvml_temperature) == 12, "nvmlTemperature_v1_t");
 _Static_assert(sizeof(struct nvml_uuid) == 52, "nvmlUUID_v1_t");
-_Static_assert(sizeof(struct nvml_attributes) == 40, "nvmlDeviceAttributes_t");
 _Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t");
 _Static_assert(sizeof(struct nvml_memory_size) == 16, "nvmlConfComputeMemSizeInfo_t");
 _Static_assert(sizeof(struct nvml_branch) == 84, "nvmlSystemDriverBranchInfo_v1_t");

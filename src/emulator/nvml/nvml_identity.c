@@ -199,14 +199,6 @@ NVML_GET_FACT(nvmlDeviceGetDisplayActive, int, 0)
 NVML_GET_PAIR(nvmlDeviceGetCudaComputeCapability, int, true, gpu->model.compute_major,
               gpu->model.compute_minor)
 
-NVML_EXPORT(nvmlDeviceGetAttributes_v2, nvmlDevice_t device, struct nvml_attributes *out)
-{
-    NVML_ENTER(nvml_enter(device, out, &gpu));
-    return NVML_NOT_SUPPORTED; /* only partitions have attributes */
-}
-
-NVML_ALIAS(nvmlDeviceGetAttributes, nvmlDeviceGetAttributes_v2);
-
 NVML_GET_FACT(nvmlDeviceGetPciInfo_v3, struct nvml_pci_info, gpu->pci)
 NVML_ALIAS(nvmlDeviceGetPciInfo_v2, nvmlDeviceGetPciInfo_v3);
 NVML_ALIAS(nvmlDeviceGetPciInfo, nvmlDeviceGetPciInfo_v3);

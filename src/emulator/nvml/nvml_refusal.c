@@ -10,7 +10,7 @@ static int refusal_check_version(const struct lull_nvml_refusal *refusal, const 
     if (version == NULL)
         return NVML_INVALID_ARGUMENT;
     for (uint32_t i = 0; i < NVML_REFUSAL_VERSIONS; i++)
-        if (*version == refusal->versions[i])
+        if (refusal->versions[i] != 0 && *version == refusal->versions[i])
             return NVML_SUCCESS;
     return NVML_VERSION_MISMATCH;
 }

@@ -204,12 +204,6 @@ NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, u
     return NVML_SUCCESS;
 }
 
-NVML_EXPORT(nvmlDeviceGetNumaNodeId, nvmlDevice_t device, unsigned *node_out)
-{
-    NVML_ENTER(nvml_enter(device, node_out, &gpu));
-    return NVML_NOT_SUPPORTED; /* on x86 hosts the GPU's memory is not a NUMA node */
-}
-
 /* ---- partitions: supported by some models, switched on by a fault alone ---- */
 
 NVML_GET_PAIR(nvmlDeviceGetMigMode, unsigned, nvml_has_partitions(gpu), nvml_is_partitioned(gpu),

@@ -105,11 +105,12 @@ NVML_EXPORT(nvmlDeviceGetRunningProcessDetailList, nvmlDevice_t device,
     struct nvml_process_detail details[LULL_PHYSICS_CONTEXTS];
     struct processes list;
 
-    NVML_ENTER(enter_processes(device, out, &gpu, &list));
-    if (gpu->model.architecture < 9)
-        return NVML_NOT_SUPPORTED;
+    NVML_ENTER(nvml_enter(device, out, &gpu));
     if (out->version != NVML_VERSION_WORD(struct nvml_process_list, 1u))
         return NVML_VERSION_MISMATCH;
+    if (gpu->model.architecture < 9)
+        return NVML_NOT_SUPPORTED;
+    LULL_DRIVER_CHECK(enter_processes(device, out, &gpu, &list));
     if (out->mode != 0) /* the other modes are graphics and MPS */
         list.count = 0;
     for (uint32_t i = 0; i < list.count; i++)
