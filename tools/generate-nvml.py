@@ -4,17 +4,124 @@
 Usage: generate-nvml.py stubs|releases TABLE.json OUTPUT.c
        generate-nvml.py map TABLE.json OUTPUT.map [BRANCH]
        generate-nvml.py branches TABLE.json
+       generate-nvml.py page TABLE.json docs/reference/emulation.md [--check]
 stubs: the functions that are refused. releases: the branches of `lull emulate --driver`. map: the
 names that a library exports, all of them or those of a driver branch. branches: prints the branches
-but the newest, whose library exports all names.
+but the newest, whose library exports all names. page: the document; --check only compares it.
 SPDX-License-Identifier: Apache-2.0
 """
 import json
+import re
 import sys
 
 LETTERS = {"device": "d", "set": "s", "handle": "h", "instance": "i", "pointer": "p", "optional": "-", "number": "-"}
 CODES = {"INVALID_ARGUMENT": "NVML_INVALID_ARGUMENT", "NOT_SUPPORTED": "NVML_NOT_SUPPORTED", "NOT_FOUND": "NVML_NOT_FOUND"}
 MOST_WORDS = 2
+
+
+SETTER = re.compile(r"^nvml(Device|System|Unit|Gpm)?(Set|Reset|Clear|Freeze|Modify)|PowerSmoothing|Profile(Set|Clear|Update)")
+
+PAGE = """# The emulated NVML
+
+After reading this page you know which functions of NVML work on an emulated node, which are refused and why, and how to
+choose the release of the driver. `tools/generate-nvml.py` generates this page from `data/nvml_functions.json`; a test
+compares it. The same table generates the exports of the library and the refusals.
+
+`lull emulate 8xB200 -- COMMAND` runs a command on such a node. Every function first returns UNINITIALIZED before
+`nvmlInit`, INVALID_ARGUMENT for a wrong handle or NULL, and ARGUMENT_VERSION_MISMATCH for a wrong version word. Calls that
+set something need the capability CAP_SYS_ADMIN, as on a real driver, and return NO_PERMISSION without it.
+
+## Compared with other stand-ins for NVML
+
+The header is that of {header}. nvml-mock and DCGM's injection library return what a file or a test gives them; their
+stubs and refusals are counted as refused. DCGM's library answers each function with the injected code.
+
+| | Lull | [nvml-mock](https://github.com/NVIDIA/k8s-test-infra) | [DCGM's NVML injection](https://github.com/NVIDIA/DCGM) |
+|---|---|---|---|
+| functions of the header exported | {exported} of {exported} | 399 | 310 |
+| missing | 0 | 37 | 126 |
+| working | {working} | 145 | answers are injected |
+| refused | {refused} | 254 | answers are injected |
+| setters of the header that are not stubs | {setters} of {all_setters} | 4 | 37, each changes the value of its getter |
+| readings follow | clocks, power and work of the node | a file; curves over time if enabled | a file and injected values |
+| faults | `lull emulate --fault`: codes, hangs, loss, XID, reload, foreign writers and others, after a number of calls | \
+`nvml-mock-ctl`: lost, fallen off the bus, ECC, XID, any value of the file | `dcgmInjectNvmlDevice`: the code and value of any function |
+| older driver releases | `--driver` | a version text | no |
+
+Sources: nvml-mock 3b2b865d (2026-08-21), files `pkg/gpu/mocknvml/bridge` and `docs/nvml-mock-ctl.md`; DCGM 72fa3fe (2026-07-06), files
+`nvml-injection/README.md` and `nvml-injection/src/nvml-injection.linux_defs`. A function counts if the header has its name.
+
+## Releases of the driver
+
+`lull emulate --driver VERSION` takes a branch or a full version of one of these branches. Functions that came later have no
+symbol then. NVML, `nvidia-smi` and `cuDriverGetVersion` report the versions of the release. The default is the last row.
+
+| branch | version | CUDA | functions | working | refused |
+|---|---|---|---|---|---|
+{releases}
+
+First branches are known from the headers of CUDA 12.0 and newer. No driver of CUDA 13.5 was published when the table was made, so the
+functions of that header count to branch {newest}.
+
+## Refused functions
+
+The code follows the checks of the arguments.
+
+| reason | code | functions |
+|---|---|---|
+{reasons}
+
+## Working functions
+
+A board that lacks a feature refuses it as well: an A100 has no fan, a V100 remaps no rows.
+
+| first branch | functions |
+|---|---|
+{works}
+"""
+
+
+def short(name):
+    return name.removeprefix("nvml")
+
+
+def count(functions, kind):
+    return sum(function["class"] == kind for function in functions)
+
+
+def release_row(table, driver):
+    functions = [function for function in table["functions"] if function["driver"] <= driver["branch"]]
+    cuda = f"{driver['cuda'] // 1000}.{driver['cuda'] % 1000 // 10}"
+    return (f"| {driver['branch']} | {driver['version']} | {cuda} | {len(functions)} | {count(functions, 'works')} "
+            f"| {count(functions, 'refused')} |")
+
+
+def reason_rows(table):
+    groups = {}
+    for function in table["functions"]:
+        if function["class"] == "refused":
+            groups.setdefault((function["why"], function["code"]), []).append(short(function["name"]))
+    return [f"| {why} | {code} | {', '.join(names)} |" for (why, code), names in sorted(groups.items())]
+
+
+def works_rows(table):
+    groups = {}
+    for function in table["functions"]:
+        if function["class"] == "works":
+            groups.setdefault(function["driver"], []).append(short(function["name"]))
+    return [f"| {branch}{' or older' if branch == min(groups) else ''} | {', '.join(names)} |"
+            for branch, names in sorted(groups.items())]
+
+
+def page(table):
+    functions = table["functions"]
+    setters = [function for function in functions if SETTER.search(function["name"])]
+    yield PAGE.format(
+        header=table["_about"]["header"].split(";")[0], exported=len(functions), working=count(functions, "works"),
+        refused=count(functions, "refused"), setters=count(setters, "works"), all_setters=len(setters),
+        newest=table["drivers"][-1]["branch"],
+        releases="\n".join(release_row(table, driver) for driver in table["drivers"]),
+        reasons="\n".join(reason_rows(table)), works="\n".join(works_rows(table)))
 
 
 def refusal(function, structs):
@@ -60,12 +167,17 @@ def main():
         print(*(driver["branch"] for driver in table["drivers"][:-1]))
         return
     target = sys.argv[3]
+    if what == "page" and sys.argv[4:] == ["--check"]:
+        with open(target, encoding="utf-8") as file:
+            if file.read() != "".join(page(table)):
+                sys.exit(f"{target} differs from the table: run tools/generate-nvml.py page {source} {target}")
+        return
     if what == "map":
         parts = export_map(table, int(sys.argv[4]) if len(sys.argv) > 4 else None)
     else:
-        parts = {"stubs": stubs, "releases": releases}[what](table)
+        parts = {"stubs": stubs, "releases": releases, "page": page}[what](table)
     with open(target, "w", encoding="utf-8") as file:
-        if what != "map":
+        if target.endswith(".c"):
             file.write("/* Generated from nvml_functions.json; do not edit. */\n")
         file.writelines(parts)
 
