@@ -70,6 +70,7 @@ static void init_shared(struct lull_node_shared *shared, size_t size,
     shared->gpu_count = spec->gpu_count;
     shared->release = spec->release != NULL ? *spec->release : *lull_release_newest();
     init_mutex(&shared->driver);
+    init_mutex(&shared->clients_mutex);
     for (uint32_t i = 0; i < spec->gpu_count; i++) {
         struct lull_node_shared_gpu *gpu = &shared->gpus[i];
         const uint64_t unit_seed = spec->seed == 0 ? 0 : lull_noise_mix(spec->seed + i);

@@ -141,6 +141,17 @@ uint32_t lull_node_event_count(struct lull_node *node, uint32_t gpu);
 bool lull_node_next_event(struct lull_node *node, uint32_t gpu, uint32_t *seen,
                           struct lull_node_event *event_out);
 
+/* Takes back what was set on a GPU, as its driver does when it is loaded. */
+void lull_node_reset_settings(struct lull_node *node, uint32_t gpu);
+
+/*
+ * Counts this process as a client of NVIDIA's driver, or no longer. GPUs without persistence mode
+ * lose their settings when the last client is gone. One that was killed counts until the next call.
+ * leave: NULL is allowed.
+ */
+void lull_node_join(struct lull_node *node);
+void lull_node_leave(struct lull_node *node);
+
 /* Number of reloads of the driver; whether it is loaded at present. */
 uint32_t lull_node_driver_loads(const struct lull_node *node);
 bool lull_node_has_driver(const struct lull_node *node);

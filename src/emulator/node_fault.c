@@ -173,22 +173,26 @@ static void change_limit(struct lull_node *node, uint32_t gpu, double limit_w)
     lull_node_end(node, gpu, true);
 }
 
-/* A reloaded driver has lost all settings. */
+void lull_node_reset_settings(struct lull_node *node, uint32_t gpu)
+{
+    static const enum lull_node_setting lost[] = {LULL_NODE_COMPUTE_MODE,
+                                                  LULL_NODE_MEMORY_LIMIT_MHZ, LULL_NODE_ACCOUNTING,
+                                                  LULL_NODE_OPEN_CALLS, LULL_NODE_FAN_PERCENT};
+    const double default_w = lull_node_begin(node, gpu)->model.limit_default_w;
+
+    lull_node_end(node, gpu, false);
+    node_fault_change_clock(node, gpu, 0);
+    change_limit(node, gpu, default_w);
+    for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
+        lull_node_set_setting(node, gpu, lost[i], 0);
+}
+
 static void reload_driver(struct lull_node *node, double away_ms)
 {
     atomic_store(&node->shared->driver_back_ns, lull_node_now_ns(node) + lull_ns_from_ms(away_ms));
     atomic_fetch_add(&node->shared->driver_loads, 1);
-    for (uint32_t i = 0; i < node->shared->gpu_count; i++) {
-        const double default_w = lull_node_begin(node, i)->model.limit_default_w;
-
-        lull_node_end(node, i, false);
-        node_fault_change_clock(node, i, 0);
-        change_limit(node, i, default_w);
-        lull_node_set_setting(node, i, LULL_NODE_MEMORY_LIMIT_MHZ, 0);
-        lull_node_set_setting(node, i, LULL_NODE_ACCOUNTING, 0);
-        lull_node_set_setting(node, i, LULL_NODE_OPEN_CALLS, 0);
-        lull_node_set_setting(node, i, LULL_NODE_FAN_PERCENT, 0);
-    }
+    for (uint32_t i = 0; i < node->shared->gpu_count; i++)
+        lull_node_reset_settings(node, i);
 }
 
 bool lull_node_visit(struct lull_node *node, uint32_t gpu)

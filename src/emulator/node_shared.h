@@ -1,5 +1,6 @@
 /*
- * Contents of the shared memory of an emulated node; private to node.c and node_fault.c. Threads:
+ * Contents of the shared memory of an emulated node; private to node.c, node_client.c and
+ * node_fault.c. Threads:
  * any, under the locks named here. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_NODE_SHARED_H
@@ -29,6 +30,13 @@ struct lull_node_shared_gpu {
     struct lull_physics slots[2];
 };
 
+enum { NODE_CLIENTS = 256 };
+
+struct lull_node_client { /* a process that has opened NVIDIA's library */
+    int64_t pid;          /* 0: none */
+    int64_t start_ticks;  /* when it began, in case another process gets its number */
+};
+
 struct lull_node_shared {
     uint64_t magic;
     uint64_t size;
@@ -40,6 +48,8 @@ struct lull_node_shared {
     struct lull_release release;    /* NVIDIA's driver; does not change */
     _Atomic uint32_t driver_loads;  /* number of reloads of the driver */
     _Atomic int64_t driver_back_ns; /* virtual time; the driver is away until then */
+    pthread_mutex_t clients_mutex;
+    struct lull_node_client clients[NODE_CLIENTS];
     pthread_mutex_t driver; /* serialises the set calls of all GPUs, as the real driver does */
     struct lull_node_shared_gpu gpus[];
 };

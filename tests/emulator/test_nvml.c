@@ -297,6 +297,32 @@ static void test_sets_need_root(void **state)
     assert_int_equal(lock_clocks(device, 300, 300), 0);
 }
 
+/* Sets a power limit, ends the last client, and returns the limit that the next one reads. */
+static unsigned limit_after_last_client(int persistence)
+{
+    unsigned limit = 0;
+
+    assert_int_equal(NVML(DeviceSetPersistenceMode, (nvmlDevice_t, int), device, persistence), 0);
+    assert_int_equal(NVML(DeviceSetPowerManagementLimit, (nvmlDevice_t, unsigned), device, 250000),
+                     0);
+    assert_int_equal(NVML(Shutdown, (void)), 0);
+    assert_int_equal(NVML(Init_v2, (void)), 0);
+    assert_int_equal(NVML(DeviceGetEnforcedPowerLimit, (nvmlDevice_t, unsigned *), device, &limit),
+                     0);
+    return limit;
+}
+
+static void test_settings_without_persistence_end_with_the_last_client(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("skipped: only root may set the emulated clocks\n");
+        skip();
+    }
+    assert_int_equal(limit_after_last_client(1), 250000);
+    assert_int_equal(limit_after_last_client(0), 400000);
+}
+
 static void test_power_limits_are_bounded(void **state)
 {
     unsigned limit = 0;
@@ -405,6 +431,7 @@ int main(int argc, char **argv)
         WITH_NODE(test_power_of_a_module_is_not_the_gpus),
         WITH_NODE(test_locking_rounds_clamps_and_resets),
         WITH_NODE(test_sets_need_root),
+        WITH_NODE(test_settings_without_persistence_end_with_the_last_client),
         WITH_NODE(test_power_limits_are_bounded),
         WITH_NODE(test_what_a_board_lacks_is_not_supported),
         WITH_NODE(test_enums_and_refusals_are_those_of_the_header),

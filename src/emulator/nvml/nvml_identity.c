@@ -219,7 +219,7 @@ NVML_EXPORT(nvmlDeviceGetPciInfoExt, nvmlDevice_t device, struct nvml_pci_info_e
     return NVML_SUCCESS;
 }
 
-/* ---- settings that no physics depends on ---- */
+/* ---- modes ---- */
 
 NVML_GET_FACT(nvmlDeviceGetPersistenceMode, int,
               lull_node_setting(gpu->node, gpu->index, LULL_NODE_PERSISTENCE))

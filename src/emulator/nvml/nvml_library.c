@@ -58,8 +58,10 @@ NVML_EXPORT(nvmlInitWithFlags, unsigned flags)
     (void)flags;
     if (!lull_driver_open(&library.driver, LULL_GPU_NVIDIA, nvml_handle_describe))
         return NVML_DRIVER_NOT_LOADED;
-    if (lull_driver_state(&library.driver) != LULL_DRIVER_AWAY)
+    if (lull_driver_state(&library.driver) != LULL_DRIVER_AWAY) {
+        lull_node_join(library.driver.node);
         return NVML_SUCCESS;
+    }
     lull_driver_close(&library.driver);
     return NVML_LIBRARY_MISMATCH;
 }
@@ -76,6 +78,8 @@ NVML_EXPORT(nvmlShutdown, void)
     if (!library.driver.was_opened)
         return NVML_UNINITIALIZED;
     lull_driver_close(&library.driver);
+    if (lull_driver_state(&library.driver) == LULL_DRIVER_CLOSED)
+        lull_node_leave(library.driver.node);
     return NVML_SUCCESS;
 }
 
