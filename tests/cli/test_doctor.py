@@ -66,7 +66,7 @@ class Case(unittest.TestCase):
         self.variables = dict(os.environ, LULL_RUNTIME_DIR=self.runtime, PATH=self.make_programs() + ":" + os.environ["PATH"])
         for name in ("NCCL_PROFILER_PLUGIN", "NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", "LULL_POWERCAP"):
             self.variables.pop(name, None)
-        self.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  560.35.05  Fri Aug 16 2024\nGCC version: 12.2\n")
+        self.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  615.71.09  Fri Aug 16 2024\nGCC version: 12.2\n")
         self.write("proc/driver/nvidia/params", "ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: 0\n")
         self.write("proc/self/status", "Name:\tlull\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\nSeccomp:\t0\n")
         self.write("proc/self/cgroup", "0::/user.slice/user-1000.slice/session-2.scope\n")
@@ -243,7 +243,7 @@ class MoreBrokenMachines(Case):
 
     def test_a_module_of_another_driver(self):
         new = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n"
-        old = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  560.35.05  Fri\n"
+        old = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  615.71.09  Fri\n"
         finding = self.appear("driver_module", "problem", lambda: self.write("proc/driver/nvidia/version", new),
                               lambda: self.write("proc/driver/nvidia/version", old))
         self.assertIn("580.65.06", finding["text"])
@@ -253,7 +253,7 @@ class MoreBrokenMachines(Case):
         for version in ("470.82.01", "535.54.03"):
             with self.subTest(version):
                 self.appear("driver_age", "warning", lambda: self.write("proc/driver/nvidia/version", line.format(version)),
-                            lambda: self.write("proc/driver/nvidia/version", line.format("560.35.05")))
+                            lambda: self.write("proc/driver/nvidia/version", line.format("615.71.09")))
 
     def test_another_pid_namespace(self):
         def link(text):
