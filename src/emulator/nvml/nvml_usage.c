@@ -39,10 +39,10 @@ static void list_processes(const struct lull_nvml_gpu *gpu, struct processes *ou
 
     out->count = lull_driver_processes(gpu->node, gpu->index, processes);
     for (uint32_t i = 0; i < out->count; i++)
-        out->items[i] = (struct nvml_process_v2){
-            (uint32_t)processes[i].pid,
-            processes[i].contexts * NVML_CONTEXT_BYTES + processes[i].memory_mib * mib, UINT32_MAX,
-            UINT32_MAX};
+        out->items[i] = (struct nvml_process_v2){(uint32_t)processes[i].pid,
+                                                 processes[i].contexts * NVML_CONTEXT_BYTES +
+                                                     processes[i].memory_mib * mib,
+                                                 UINT32_MAX, UINT32_MAX};
     out->utilization_percent = lull_node_begin(gpu->node, gpu->index)->utilization_percent;
     lull_node_end(gpu->node, gpu->index, false);
 }
