@@ -103,16 +103,30 @@ int lull_process_user(pid_t pid, uid_t *uid_out)
     return 0;
 }
 
+/* Returns whether a set of capabilities in the text of a status has CAP_SYS_ADMIN. */
+static bool has_admin(const char *text, const char *set)
+{
+    const char *line = strstr(text, set);
+
+    return line != NULL && (strtoull(line + strlen(set), NULL, 16) >> CAP_SYS_ADMIN & 1) != 0;
+}
+
 bool lull_process_has_admin(void)
 {
-    static const char key[] = "\nCapEff:\t";
     char text[4096];
-    const char *line;
 
     if (process_read_text("/proc/thread-self/status", text, sizeof(text)) == 0)
         return false;
-    line = strstr(text, key);
-    return line != NULL && (strtoull(line + sizeof(key) - 1, NULL, 16) >> CAP_SYS_ADMIN & 1) != 0;
+    return has_admin(text, "\nCapEff:\t");
+}
+
+bool lull_process_may_have_admin(void)
+{
+    char text[4096];
+
+    if (process_read_text("/proc/thread-self/status", text, sizeof(text)) == 0)
+        return true;
+    return has_admin(text, "\nCapBnd:\t");
 }
 
 static uint64_t inode_of(const char *path)

@@ -34,6 +34,10 @@ int lull_process_user(pid_t pid, uid_t *uid_out);
  * that it needs no further system call in a sandbox; false also if /proc does not report it. */
 bool lull_process_has_admin(void);
 
+/* Returns whether the calling thread may ever have CAP_SYS_ADMIN: false for root of a container
+ * that lacks it. True also if /proc does not report it. */
+bool lull_process_may_have_admin(void);
+
 /* Returns the inode of this process's PID namespace. Process ids have no meaning in another
  * namespace. 0: /proc does not report it. */
 uint64_t lull_process_pid_space(void);
