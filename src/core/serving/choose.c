@@ -5,7 +5,10 @@
 
 /* Share of the bound of the time to first token that pending requests may need. Default: the rest
  * covers prompts longer than expected and a reading's age. */
-static const double danger_share = 0.7;
+static const double danger_share = 0.4;
+/* Once the clock is high, it stays high until the waiting requests need less than this
+ * share. Default: a queue that full clocks hardly serve grows with the next burst. */
+static const double drained_share = 0.1;
 /* Share of the bound of the time per output token that a step may need on average. Default: the
  * rest covers requests that meet more prefills than others. */
 static const double token_share = 0.7;
@@ -37,38 +40,36 @@ static const double slow_share = 0.85;
 static const double slow_ratio = 0.3;
 /* Share of a period that passes on average until a reading shows what happened. */
 static const double reading_share = 0.5;
-/* Requests in one reading that exceed the expected number by so many deviations of a Poisson
- * process, and by so many requests, are a burst. Default: fewer raise the clock often without need,
- * more find bursts later. */
-static const double burst_deviations = 3.0;
-static const double burst_requests = 2.5;
 /* The same for requests that find the server parked. Default: they are fewer. */
 static const double waking_share = 0.2;
 /* Tokens of a short answer. Default: a twentieth of the answers of programming assistants have
  * fewer. */
 static const double short_answer = 5.0;
 
-/* Returns whether more requests have arrived since the last reading than the rate explains. */
-static bool choose_is_burst(const struct lull_server_load *load)
-{
-    const double expected = load->arrival_rate * load->change.seconds;
-
-    return load->change.arrived > expected + burst_deviations * sqrt(expected) + burst_requests;
-}
-
-bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
+/* Returns whether requests wait so long that a lower clock would keep them waiting. */
+static bool choose_has_queue(const struct lull_serving_controller *controller)
 {
     const struct lull_server_load *const load = &controller->load;
     const struct lull_server_outlook *const at = &controller->outlook;
     const double request_s = load->prompt_tokens * at->prefill_s;
     const double latency_s = (double)controller->config.latency_ns * 1e-9;
+    const double queue_s = load->pending * request_s + 2.0 * at->step_s;
+    const double first_s = (load->pending + sqrt(load->pending)) * request_s + 2.0 * at->step_s;
 
-    if (choose_is_burst(load) ||
-        load->recent_s > slow_share * controller->tpot.bound_s * fmax(load->recent_steps, 4.0))
+    if (load->pending <= 0.0)
+        return false;
+    if (controller->mode == LULL_SERVING_RAISED &&
+        queue_s > drained_share * controller->ttft.bound_s)
         return true;
-    return load->pending > 0.0 &&
-           (load->pending + sqrt(load->pending)) * request_s + 2.0 * at->step_s + latency_s >
-               danger_share * controller->ttft.bound_s;
+    return first_s + latency_s > danger_share * controller->ttft.bound_s;
+}
+
+bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
+{
+    const struct lull_server_load *const load = &controller->load;
+
+    return lull_server_load_is_burst(load) || choose_has_queue(controller) ||
+           load->recent_s > slow_share * controller->tpot.bound_s * fmax(load->recent_steps, 4.0);
 }
 
 /* From a request's danger until the highest clock is in force: half a period on average until a

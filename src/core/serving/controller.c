@@ -32,6 +32,9 @@ static const double search_ratio = 1.2;
 static const double search_s = 2.0;
 static const double search_requests = 10.0;
 static const double search_wait_s = 10.0; /* instead of the requests, where they are rare */
+/* Where no lower clock seems to save, one step of the search is tried this often, s. Default: a
+ * first window that was disturbed must not decide for good; each try lasts search_s. */
+static const double explore_s = 30.0;
 /* Time for which a danger keeps the clock highest. Default: a burst is served first; longer costs
  * energy. */
 static const double raised_s = 0.3;
@@ -338,6 +341,21 @@ static void controller_retreat(struct lull_serving_controller *controller, int64
     lull_allowance_init(allowance, allowance->rate, allowance->most, 0.0);
 }
 
+/* The clock to try although the highest one seems to be the best: at most `lowest`. */
+static uint32_t controller_explore(struct lull_serving_controller *controller, uint32_t lowest,
+                                   int64_t now_ns)
+{
+    uint32_t index = 0;
+
+    if ((double)(now_ns - controller->explored_ns) * 1e-9 > explore_s)
+        controller->explored_ns = now_ns;
+    if ((double)(now_ns - controller->explored_ns) * 1e-9 > search_s)
+        return 0;
+    while (index < lowest && controller->clocks[index].compute < search_ratio)
+        index++;
+    return index;
+}
+
 /* Applies a choice for a load without danger. */
 static uint32_t controller_settle(struct lull_serving_controller *controller,
                                   const struct lull_serving_choice *choice, int64_t now_ns)
@@ -384,6 +402,7 @@ static double controller_bound(const struct lull_serving_controller *controller)
 static uint32_t controller_choose_busy(struct lull_serving_controller *controller, int64_t now_ns)
 {
     struct lull_serving_choice choice;
+    uint32_t lowest;
     uint32_t chosen;
 
     if (!controller_has_learned(controller))
@@ -393,10 +412,13 @@ static uint32_t controller_choose_busy(struct lull_serving_controller *controlle
     if (controller_raise(controller, now_ns))
         return controller_explain(controller, LULL_SERVING_RAISED,
                                   "Requests wait so long that their first token is in danger.", 0);
-    if (!lull_serving_choose(controller, controller_search(controller, now_ns), &choice))
+    lowest = controller_search(controller, now_ns);
+    if (!lull_serving_choose(controller, lowest, &choice))
         return controller_explain(controller, LULL_SERVING_RAISED,
                                   "The load leaves no room for a lower clock.", 0);
     chosen = controller_settle(controller, &choice, now_ns);
+    if (chosen == 0)
+        chosen = controller_explore(controller, lowest, now_ns);
     if (controller_bound(controller) < (1.0 - controller->config.objective.share) / 2.0)
         return controller_explain(controller, LULL_SERVING_PROVEN,
                                   "Lower clocks have added fewer misses than permitted (95 %).",

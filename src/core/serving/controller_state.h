@@ -82,8 +82,9 @@ struct lull_serving_controller {
     double blamed_part;              /* of a miss, not spent yet */
 
     /* search */
-    uint32_t settled; /* index of the clock of the last choice without danger */
-    double deepest;   /* lowest clock tried, as the highest clock / it */
+    uint32_t settled;    /* index of the clock of the last choice without danger */
+    double deepest;      /* lowest clock tried, as the highest clock / it */
+    int64_t explored_ns; /* a lower clock was last tried although it seemed not to save */
     int64_t deepened_ns;
     double deepened_requests;  /* that had been judged by then */
     double forgotten_requests; /* judged before the server's last restart */

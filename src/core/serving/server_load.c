@@ -19,6 +19,18 @@ static const double prompt_memory = 200.0;
  */
 static const double life_span_s = 30.0;
 
+/* A burst is found by Page's test ("Continuous inspection schemes", 1954) of a rate that has grown
+ * by this factor: the log likelihood ratio of a Poisson process since the last time at which it was
+ * least. Beyond the limit it is a burst; it cannot grow much further, so that the end is seen.
+ * Default: ten times a rate of one per second are found after four requests. A steady process is
+ * taken for a burst once in 150 requests at most, which keeps the clock high for half a second. */
+static const double burst_factor = 6.0;
+static const double burst_limit = 5.0;
+static const double burst_most = 7.0;
+/* The least rate that a burst is compared with, per second. Default: two requests to an idle server
+ * are none. */
+static const double burst_least_rate = 0.1;
+
 static bool is_count(double value)
 {
     return value >= 0.0 && value < 1e15;
@@ -110,6 +122,19 @@ static void load_find_oldest(struct lull_server_load *load)
     load->oldest_s = (double)(load->last.time_ns - newer_ns) * 1e-9;
 }
 
+static void load_watch_bursts(struct lull_server_load *load)
+{
+    const double expected = fmax(load->arrival_rate, burst_least_rate) * load->change.seconds;
+
+    load->burst += load->change.arrived * log(burst_factor) - (burst_factor - 1.0) * expected;
+    load->burst = fmin(fmax(load->burst, 0.0), burst_most);
+}
+
+bool lull_server_load_is_burst(const struct lull_server_load *load)
+{
+    return load->burst > burst_limit;
+}
+
 static void load_average(struct lull_server_load *load, bool was_idle)
 {
     const struct lull_server_change *const change = &load->change;
@@ -117,6 +142,7 @@ static void load_average(struct lull_server_load *load, bool was_idle)
 
     if (change->seconds <= 0.0)
         return;
+    load_watch_bursts(load);
     load->arrival_rate += rate_share * (change->arrived / change->seconds - load->arrival_rate);
     load->prompt_rate += rate_share * (change->prompt_tokens / change->seconds - load->prompt_rate);
     load->output_rate += rate_share * (change->output_tokens / change->seconds - load->output_rate);

@@ -37,6 +37,7 @@ struct lull_server_load {
     double pending;
     double oldest_s;     /* age of the oldest pending request; 0: none */
     double arrival_rate; /* requests per second, over some seconds */
+    double burst;        /* evidence that it has grown at once; 0: none */
     double prompt_rate;  /* tokens per second, over some seconds */
     double output_rate;  /* tokens per second, over some seconds */
     double busy_ratio;   /* share of the last minutes with a request */
@@ -56,6 +57,9 @@ struct lull_server_load {
         double arrived;
     } arrivals[LULL_SERVER_LOAD_KEPT];
 };
+
+/* Returns whether far more requests arrive than the rate explains. */
+bool lull_server_load_is_burst(const struct lull_server_load *load);
 
 /* Returns whether a reading can be used after the last one: its numbers are there and possible. */
 bool lull_server_load_accepts(const struct lull_server_load *load,

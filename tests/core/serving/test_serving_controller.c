@@ -223,15 +223,17 @@ static void test_idle_servers_are_parked(void **state)
 /* Lull does not know the product: cautious, but it works. */
 static void test_an_unknown_product(void **state)
 {
-    struct scene scene = scene_make(3.0, 600.0, 1);
-    struct plant_result lull;
-
     (void)state;
-    scene.config.curve = NULL;
-    lull = scene_run(&scene, 600.0, NULL, NULL, NULL);
-    assert_true(lull.clock_s / lull.seconds < 0.9);
-    assert_true(scene_misses(&scene) < 0.01);
-    free(scene.requests);
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct scene scene = scene_make(3.0, 600.0, seed);
+        struct plant_result lull;
+
+        scene.config.curve = NULL;
+        lull = scene_run(&scene, 600.0, NULL, NULL, NULL);
+        assert_true(lull.clock_s / lull.seconds < 0.6);
+        assert_true(scene_misses(&scene) < 0.01);
+        free(scene.requests);
+    }
 }
 
 int main(void)
