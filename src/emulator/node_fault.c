@@ -195,6 +195,13 @@ static void reload_driver(struct lull_node *node, double away_ms)
         lull_node_reset_settings(node, i);
 }
 
+static void lose_gpu(struct lull_node *node, uint32_t gpu, int64_t until_ns)
+{
+    atomic_store(&node->shared->gpus[gpu].lost_until_ns, until_ns);
+    lull_physics_lose(lull_node_begin(node, gpu), until_ns);
+    lull_node_end(node, gpu, true);
+}
+
 bool lull_node_visit(struct lull_node *node, uint32_t gpu)
 {
     struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
@@ -216,7 +223,7 @@ bool lull_node_visit(struct lull_node *node, uint32_t gpu)
         reload_driver(node, value);
     if (atomic_load(&shared->lost_until_ns) <= now_ns &&
         lull_node_take_fault(node, gpu, LULL_FAULT_LOST_MS, &value))
-        atomic_store(&shared->lost_until_ns, now_ns + lull_ns_from_ms(value));
+        lose_gpu(node, gpu, now_ns + lull_ns_from_ms(value));
     return atomic_load(&shared->lost_until_ns) <= now_ns;
 }
 

@@ -1,6 +1,6 @@
 /*
  * Shared by the files of the physics: physics.c (time and events), kernel_queue.c (kernels,
- * transfers, power) and publish.c (readings). No other process includes this.
+ * transfers, power), activity.c (use of the units) and publish.c (readings). No other process includes this.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PHYSICS_INTERNAL_H
@@ -32,6 +32,20 @@ void lull_physics_finish_work(struct lull_physics *gpu);
 
 /* Computes speeds and end times of kernels and transfers at the present clock. */
 void lull_physics_update_work(struct lull_physics *gpu);
+
+/* Returns whether the GPU is lost at folded_ns. */
+bool lull_physics_is_lost(const struct lull_physics *gpu);
+
+/* The rate of a kernel's transfer at the present clock, GB/s. */
+double lull_physics_kernel_gbs(const struct lull_physics *gpu,
+                               const struct lull_physics_kernel *kernel);
+
+/* Computes how fast the units work at the present rates, and adds dt_s >= 0 of that. */
+void lull_physics_update_activity(struct lull_physics *gpu);
+void lull_physics_fold_activity(struct lull_physics *gpu, double dt_s);
+
+/* Ends a period of the utilisation. */
+void lull_physics_refresh_use(struct lull_physics *gpu, int64_t period_ns);
 
 /* Computes when work will begin or end at these rates. */
 void lull_physics_foresee_work(struct lull_physics *gpu);

@@ -69,6 +69,8 @@ static double taken_ratio(const struct lull_physics *gpu)
 
 bool lull_physics_is_busy(const struct lull_physics *gpu)
 {
+    if (lull_physics_is_lost(gpu))
+        return false;
     for (uint32_t live = gpu->live; live != 0;)
         if (gpu->contexts[take_first(&live)].running != 0)
             return true;
@@ -96,16 +98,20 @@ static bool is_rate_of(const struct lull_physics_rate *rate, const struct lull_g
            rate->base_w == profile->base_w && rate->slope_w == profile->slope_w;
 }
 
+double lull_physics_kernel_gbs(const struct lull_physics *gpu,
+                               const struct lull_physics_kernel *kernel)
+{
+    if (kernel->is_held || lull_physics_is_lost(gpu))
+        return 0;
+    return lull_gpu_model_transfer_gbs(&gpu->model, kernel->link_gbs, kernel->channels, gpu->mhz);
+}
+
 /* The power that a communication kernel adds, W. */
 static double transfer_kernel_w(const struct lull_physics *gpu,
                                 const struct lull_physics_kernel *kernel, double mhz)
 {
-    double rate_gbs = 0;
-
-    if (!kernel->is_held)
-        rate_gbs =
-            lull_gpu_model_transfer_gbs(&gpu->model, kernel->link_gbs, kernel->channels, gpu->mhz);
-    return lull_gpu_model_transfer_w(&gpu->model, rate_gbs, kernel->channels, mhz);
+    return lull_gpu_model_transfer_w(&gpu->model, lull_physics_kernel_gbs(gpu, kernel),
+                                     kernel->channels, mhz);
 }
 
 /* The power that communication adds, W. */
@@ -142,6 +148,8 @@ double lull_physics_load_w(const struct lull_physics *gpu, double mhz)
     const uint32_t running = running_count(gpu);
     double kernels_w = 0;
 
+    if (lull_physics_is_lost(gpu))
+        return gpu->model.idle_w * gpu->unit_ratio * gpu->plateau_ratio;
     for (uint32_t live = gpu->live; live != 0;) {
         const struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
 
@@ -191,7 +199,7 @@ static void update_transfer(const struct lull_physics *gpu, struct lull_physics_
 {
     transfer->rate_gbs = 0;
     transfer->end_ns = LULL_PHYSICS_NEVER;
-    if (!transfer->is_active || transfer->bytes <= 0)
+    if (!transfer->is_active || transfer->bytes <= 0 || lull_physics_is_lost(gpu))
         return;
     transfer->rate_gbs =
         lull_gpu_model_transfer_gbs(&gpu->model, transfer->link_gbs, transfer->channels, gpu->mhz);
@@ -203,9 +211,7 @@ static double transfer_speed(const struct lull_physics *gpu,
 {
     const struct lull_gpu_model *model = &gpu->model;
 
-    if (kernel->is_held)
-        return 0;
-    return lull_gpu_model_transfer_gbs(model, kernel->link_gbs, kernel->channels, gpu->mhz) /
+    return lull_physics_kernel_gbs(gpu, kernel) /
            lull_gpu_model_transfer_gbs(model, kernel->link_gbs, kernel->channels,
                                        model->sm_max_mhz);
 }
@@ -234,7 +240,8 @@ void lull_physics_update_work(struct lull_physics *gpu)
     const bool is_capped = (gpu->reasons & LULL_REASON_POWER_CAP) != 0;
     const double efficiency = is_capped ? gpu->model.cap_efficiency_ratio : 1.0;
     const uint32_t running = running_count(gpu);
-    const double share = running > 0 ? (1.0 - taken_ratio(gpu)) * efficiency / running : 0;
+    const bool is_working = running > 0 && !lull_physics_is_lost(gpu);
+    const double share = is_working ? (1.0 - taken_ratio(gpu)) * efficiency / running : 0;
 
     for (uint32_t live = gpu->live; live != 0;) {
         struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
@@ -597,6 +604,8 @@ int64_t lull_physics_queue_end_ns(const struct lull_physics *gpu, int index)
     if (running == NULL)
         return gpu->now_ns;
     end_ns = running->end_ns;
+    if (running->speed <= 0) /* the GPU is lost */
+        return LULL_PHYSICS_NEVER;
     share =
         running->speed / lull_gpu_model_speed(&gpu->model, running->profile.memory_ratio, gpu->mhz);
     for (uint32_t places = context->unfinished & ~context->ready & ~context->running;

@@ -33,6 +33,9 @@ enum {
 static const double over_limit_ratio = 1.3;
 static const double peak_limit_ratio = 1.25;
 
+static const uint64_t limiting_reasons = LULL_REASON_POWER_CAP | LULL_REASON_HW_SLOWDOWN |
+                                         LULL_REASON_SW_THERMAL | LULL_REASON_HW_THERMAL;
+
 static int64_t control_period_ns(const struct lull_physics *gpu)
 {
     /* The limiter of Volta is assumed to be faster than later ones; this is a guess. */
@@ -130,6 +133,8 @@ static void fold_counters(struct lull_physics *gpu, int64_t dt_ns)
             gpu->reason_ns[bit] += dt_ns;
     if (lull_physics_is_busy(gpu))
         gpu->busy_ns += dt_ns;
+    if ((gpu->reasons & limiting_reasons) != 0)
+        gpu->limited_ns += dt_ns;
     if (gpu->mhz < lull_physics_allowed_mhz(gpu) && lull_physics_has_kernel(gpu))
         gpu->kernel_low_ns += dt_ns;
 }
@@ -144,6 +149,7 @@ void lull_physics_fold(struct lull_physics *gpu, int64_t time_ns)
     gpu->temperature_c = temperature_after(gpu, dt_s);
     fold_counters(gpu, time_ns - gpu->folded_ns);
     lull_physics_fold_work(gpu, dt_s);
+    lull_physics_fold_activity(gpu, dt_s);
     gpu->folded_ns = time_ns;
 }
 
@@ -194,6 +200,7 @@ void lull_physics_update(struct lull_physics *gpu)
 {
     update_clock(gpu);
     lull_physics_update_work(gpu);
+    lull_physics_update_activity(gpu);
     gpu->power_w = lull_physics_load_w(gpu, gpu->mhz);
     watch_limit(gpu);
     lull_physics_foresee(gpu);
@@ -207,6 +214,8 @@ int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu)
         next = lull_earlier_ns(next, gpu->pending[0].effective_ns);
     if (gpu->hw_until_ns > gpu->folded_ns)
         next = lull_earlier_ns(next, gpu->hw_until_ns);
+    if (lull_physics_is_lost(gpu))
+        next = lull_earlier_ns(next, gpu->lost_until_ns);
     next = lull_earlier_ns(next, gpu->over_ns);
     /* The loops of power and heat can change the clock at their ticks only if something is limited.
      */
@@ -330,6 +339,12 @@ static void handle_utilization(struct lull_physics *gpu)
     gpu->utilization_percent = (uint32_t)(100 * (gpu->busy_ns - gpu->busy_mark_ns) / period_ns);
     gpu->busy_mark_ns = gpu->busy_ns;
     gpu->utilization_ns += period_ns;
+    lull_physics_refresh_use(gpu, period_ns);
+}
+
+int64_t lull_physics_utilization_period_ns(void)
+{
+    return UTILIZATION_TICK_MS * LULL_NS_PER_MS;
 }
 
 static void handle_event(struct lull_physics *gpu)
@@ -393,6 +408,18 @@ void lull_physics_set_limit(struct lull_physics *gpu, double limit_w)
     gpu->limit_w = limit_w;
     gpu->peak_mhz = gpu->model.sm_max_mhz;
     lull_physics_update(gpu);
+}
+
+void lull_physics_lose(struct lull_physics *gpu, int64_t until_ns)
+{
+    lull_physics_fold(gpu, gpu->now_ns);
+    gpu->lost_until_ns = until_ns;
+    lull_physics_update(gpu);
+}
+
+bool lull_physics_is_lost(const struct lull_physics *gpu)
+{
+    return gpu->lost_until_ns > gpu->folded_ns;
 }
 
 /* ---- contexts ---- */

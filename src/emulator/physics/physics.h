@@ -26,6 +26,7 @@ enum {
     LULL_PHYSICS_PENDING = 8,
     LULL_PHYSICS_HISTORY = 16,
     LULL_PHYSICS_REASONS = 9,
+    LULL_PHYSICS_SAMPLES = 120, /* readings that the driver keeps, as real boards do */
 };
 
 #define LULL_PHYSICS_NEVER INT64_MAX
@@ -111,11 +112,41 @@ struct lull_physics_transfer {
     int64_t end_ns;  /* when it ends at this rate */
 };
 
+/* What the units of a GPU have done: seconds of full use, and bytes. As a rate, per second. */
+struct lull_physics_activity {
+    double sm;
+    double tensor;     /* an upper estimate: kernels compute on tensor cores or wait for memory */
+    double memory;     /* relative to the memory bandwidth */
+    double link_bytes; /* in each direction, over NVLink, or PCIe where there is none */
+};
+
+/* The share of a context in what its GPU does, and its percentages in the latest period. */
+struct lull_physics_use {
+    double busy_s;
+    double memory_s;
+    double busy_rate;
+    double memory_rate;
+    double busy_mark_s;
+    double memory_mark_s;
+    uint32_t busy_percent;
+    uint32_t memory_percent;
+};
+
+/* The latest readings, each at its number modulo the size. */
+struct lull_physics_samples {
+    uint32_t power_mw[LULL_PHYSICS_SAMPLES]; /* numbered by the refreshes of `instant` */
+    uint32_t count; /* of the others, one in each period of the utilisation */
+    uint16_t sm_mhz[LULL_PHYSICS_SAMPLES];
+    uint8_t busy_percent[LULL_PHYSICS_SAMPLES];
+    uint8_t memory_percent[LULL_PHYSICS_SAMPLES];
+};
+
 struct lull_physics_context {
     bool is_live;
     int64_t owner; /* process that opened it; only the caller uses it */
     uint64_t owner_mark;
     uint32_t memory_mib; /* allocated by the caller; nothing here depends on it */
+    struct lull_physics_use use;
     uint64_t next;       /* number of the next work */
     uint32_t count;      /* number of works that have not ended */
     /* One bit per place; ended work keeps its times until its place is taken again. */
@@ -208,6 +239,14 @@ struct lull_physics {
     int64_t busy_mark_ns;
     int64_t utilization_ns;
     uint32_t utilization_percent;
+    double memory_mark_s;
+    uint32_t memory_percent; /* the share of the memory bandwidth in the latest period */
+    struct lull_physics_samples samples;
+
+    struct lull_physics_activity activity; /* until folded_ns */
+    struct lull_physics_activity activity_rate;
+    int64_t limited_ns;    /* time for which anything has kept the clock low */
+    int64_t lost_until_ns; /* the GPU does nothing until then */
 
     uint64_t requests_low; /* requests for a clock below the highest */
     uint64_t kernels_started;
@@ -303,7 +342,13 @@ uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
 /* Sets the temperature to the steady one at this power, as if a job had just ended. */
 void lull_physics_warm(struct lull_physics *gpu, double power_w);
 
+/* Loses the GPU until a time: its work stands still and it draws idle power. */
+void lull_physics_lose(struct lull_physics *gpu, int64_t until_ns);
+
 /* The true values at the time of the latest advance. */
+struct lull_physics_activity lull_physics_activity_of(const struct lull_physics *gpu);
+double lull_physics_memory_w(const struct lull_physics *gpu);
+double lull_physics_memory_temperature_c(const struct lull_physics *gpu);
 double lull_physics_power_w(const struct lull_physics *gpu);
 double lull_physics_energy_j(const struct lull_physics *gpu);
 double lull_physics_temperature_c(const struct lull_physics *gpu);
@@ -311,6 +356,7 @@ bool lull_physics_is_busy(const struct lull_physics *gpu);
 
 /* Values that the driver publishes: those of the latest refresh, averaged, with the board's error.
  */
+int64_t lull_physics_utilization_period_ns(void);
 uint32_t lull_physics_published_mhz(const struct lull_physics *gpu);
 uint64_t lull_physics_published_mj(const struct lull_physics *gpu);
 uint32_t lull_physics_published_mw(const struct lull_physics *gpu,

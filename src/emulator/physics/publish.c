@@ -70,10 +70,20 @@ static void publish_power(struct lull_physics_meter *meter, int64_t now_ns, doub
         publish_refresh(meter, energy_j);
 }
 
+static void keep_power(struct lull_physics *gpu, uint32_t refreshes)
+{
+    if (gpu->instant.refreshes != refreshes)
+        gpu->samples.power_mw[refreshes % LULL_PHYSICS_SAMPLES] =
+            lull_physics_published_mw(gpu, &gpu->instant);
+}
+
 void lull_physics_publish(struct lull_physics *gpu)
 {
+    const uint32_t refreshes = gpu->instant.refreshes;
+
     publish_power(&gpu->usage, gpu->folded_ns, gpu->energy_j);
     publish_power(&gpu->instant, gpu->folded_ns, gpu->energy_j);
+    keep_power(gpu, refreshes);
     if (gpu->energy_ns <= gpu->folded_ns) {
         gpu->published_mj = gpu->energy_base_mj + (int64_t)(gpu->energy_j * gpu->gain_ratio * 1e3);
         gpu->energy_ns += lull_ns_from_ms(gpu->model.energy_period_ms);
