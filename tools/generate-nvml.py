@@ -4,13 +4,15 @@
 Usage: generate-nvml.py stubs|releases TABLE.json OUTPUT.c
        generate-nvml.py map TABLE.json OUTPUT.map [BRANCH]
        generate-nvml.py branches TABLE.json
+       generate-nvml.py fields FIELDS.json OUTPUT.c
        generate-nvml.py page TABLE.json docs/reference/emulation.md [--check]
-stubs: the functions that are refused. releases: the branches of `lull emulate --driver`. map: the
+stubs: the functions that are refused. fields: the table of field ids. releases: the branches of `lull emulate --driver`. map: the
 names that a library exports, all of them or those of a driver branch. branches: prints the branches
 but the newest, whose library exports all names. page: the document; --check only compares it.
 SPDX-License-Identifier: Apache-2.0
 """
 import json
+import os
 import re
 import sys
 
@@ -144,6 +146,15 @@ def stubs(table):
             yield refusal(function, table["structs"])
 
 
+def fields(table):
+    rows = [row for row in table["fields"] if "read" in row]
+    yield '#include "emulator/nvml/nvml_field.h"\n\nconst struct lull_nvml_field_row lull_nvml_field_rows[] = {\n'
+    for row in rows:
+        numbers = ", ".join(map(str, row["arguments"]))
+        yield f'    {{{row["first"]}, {row["last"]}, nvml_field_{row["read"]}, {{{numbers}}}}},\n'
+    yield f"}};\nconst uint32_t lull_nvml_field_row_count = {len(rows)};\n"
+
+
 def releases(table):
     yield '#include "emulator/release.h"\n\nconst struct lull_release lull_releases[] = {\n'
     for driver in table["drivers"]:
@@ -175,10 +186,10 @@ def main():
     if what == "map":
         parts = export_map(table, int(sys.argv[4]) if len(sys.argv) > 4 else None)
     else:
-        parts = {"stubs": stubs, "releases": releases, "page": page}[what](table)
+        parts = {"stubs": stubs, "fields": fields, "releases": releases, "page": page}[what](table)
     with open(target, "w", encoding="utf-8") as file:
         if target.endswith(".c"):
-            file.write("/* Generated from nvml_functions.json; do not edit. */\n")
+            file.write(f"/* Generated from {os.path.basename(source)}; do not edit. */\n")
         file.writelines(parts)
 
 

@@ -205,6 +205,8 @@ uint32_t lull_driver_processes(struct lull_node *node, uint32_t gpu,
             processes_out[count++] = (struct lull_driver_process){.pid = pid};
         processes_out[at].contexts++;
         processes_out[at].memory_mib += physics->contexts[i].memory_mib;
+        processes_out[at].busy_percent += physics->contexts[i].use.busy_percent;
+        processes_out[at].memory_percent += physics->contexts[i].use.memory_percent;
     }
     lull_node_end(node, gpu, false);
     return count;
@@ -244,6 +246,12 @@ bool lull_driver_may_set(const struct lull_driver_gpu *gpu)
     if (emulated_driver_take(gpu, LULL_FAULT_NO_PERMISSION))
         return false;
     return is_administrator(gpu->model.vendor) || emulated_driver_take(gpu, LULL_FAULT_ANY_USER);
+}
+
+bool lull_driver_may_profile(const struct lull_driver_gpu *gpu)
+{
+    return is_administrator(gpu->model.vendor) ||
+           !emulated_driver_take(gpu, LULL_FAULT_RESTRICTED_PROFILING);
 }
 
 bool lull_driver_has_energy(const struct lull_driver_gpu *gpu)

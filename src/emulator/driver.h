@@ -103,6 +103,9 @@ bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out)
  * wants the capability CAP_SYS_ADMIN, those of AMD and Intel root, who owns their files in /sys. */
 bool lull_driver_may_set(const struct lull_driver_gpu *gpu);
 
+/* Returns whether the caller may read performance metrics, which a fault restricts. */
+bool lull_driver_may_profile(const struct lull_driver_gpu *gpu);
+
 /* Returns whether the GPU's driver lists processes, which a fault can take away. */
 bool lull_driver_lists_processes(const struct lull_driver_gpu *gpu);
 
@@ -110,7 +113,9 @@ bool lull_driver_lists_processes(const struct lull_driver_gpu *gpu);
 struct lull_driver_process {
     int32_t pid;
     uint32_t contexts;
-    uint32_t memory_mib; /* that they have allocated */
+    uint32_t memory_mib;   /* that they have allocated */
+    uint32_t busy_percent; /* of the latest period: their time, and their share of the bandwidth */
+    uint32_t memory_percent;
 };
 
 /* Lists the processes that have contexts on a GPU; returns how many. processes_out has room for

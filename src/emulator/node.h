@@ -31,12 +31,18 @@ enum lull_node_setting {
     LULL_NODE_COMPUTE_MODE,
     LULL_NODE_STACK_RANGE_0, /* Intel: the range to which each stack's clock is limited */
     LULL_NODE_STACK_RANGE_1,
-    LULL_NODE_PARTITIONS,       /* NVIDIA: MIG instances; 0: MIG is off */
-    LULL_NODE_MEMORY_LIMIT_MHZ, /* the limit of the memory clock; 0: none */
-    LULL_NODE_ECC_OFF,          /* NVIDIA: whether ECC is off after the next reload */
-    LULL_NODE_ACCOUNTING,       /* NVIDIA: whether processes are accounted */
-    LULL_NODE_OPEN_CALLS,       /* NVIDIA: a bit for each call that all users may make */
-    LULL_NODE_FAN_PERCENT,      /* NVIDIA: the speed set by a user; 0: automatic */
+    LULL_NODE_PARTITIONS,         /* NVIDIA: MIG instances; 0: MIG is off */
+    LULL_NODE_MEMORY_LIMIT_MHZ,   /* the limit of the memory clock; 0: none */
+    LULL_NODE_ECC_OFF,            /* NVIDIA: whether ECC is off after the next reload */
+    LULL_NODE_ACCOUNTING,         /* NVIDIA: whether processes are accounted */
+    LULL_NODE_OPEN_CALLS,         /* NVIDIA: a bit for each call that all users may make */
+    LULL_NODE_FAN_PERCENT,        /* NVIDIA: the speed set by a user; 0: automatic */
+    LULL_NODE_ECC_CORRECTED,      /* NVIDIA: errors since the latest reload of the driver */
+    LULL_NODE_ECC_CORRECTED_EVER, /* each count of errors is followed by that since ever */
+    LULL_NODE_ECC_UNCORRECTED,
+    LULL_NODE_ECC_UNCORRECTED_EVER,
+    LULL_NODE_ROWS,        /* rows that are or will be remapped */
+    LULL_NODE_ROW_PENDING, /* some will be at the next reload of the driver */
     LULL_NODE_SETTINGS,
 };
 
@@ -129,6 +135,14 @@ void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_k
 bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
                           double *value_out);
 
+/* Returns whether a name is that of the present call. */
+typedef bool lull_node_is_call(const char *name, const void *context);
+
+/* Takes a fault of one call, and returns quickly whether there may be any. */
+bool lull_node_take_call_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
+                               lull_node_is_call *is_call, const void *context, double *value_out);
+bool lull_node_has_call_faults(const struct lull_node *node, uint32_t gpu);
+
 /*
  * Applies the faults that happen to a GPU without a request: events, partitions, foreign writers, a
  * reload of the driver, loss. Call it at the start of every driver call. False: the GPU is lost.
@@ -165,7 +179,7 @@ void lull_node_hang(struct lull_node *node, uint32_t gpu, enum lull_fault_kind k
  */
 int lull_node_open_context(struct lull_node *node, uint32_t gpu);
 
-/* Sets the faults of a text (spec.h). Errors: -EINVAL. */
+/* Sets the faults of a text (spec.h). Errors: -EINVAL; -ENOSPC: too many are of calls. */
 int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_error *err);
 
 uint32_t lull_node_setting(struct lull_node *node, uint32_t gpu, enum lull_node_setting setting);

@@ -3,6 +3,7 @@
  * without their callers' doing. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "emulator/node_shared.h"
@@ -70,10 +71,25 @@ void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_k
     lull_node_lock(&shared->mutex);
     shared->faults[kind] = *fault;
     if (fault->remaining != 0)
-        atomic_fetch_or(&shared->armed, 1U << kind);
+        atomic_fetch_or(&shared->armed, UINT64_C(1) << kind);
     else
-        atomic_fetch_and(&shared->armed, ~(1U << kind));
+        atomic_fetch_and(&shared->armed, ~(UINT64_C(1) << kind));
     pthread_mutex_unlock(&shared->mutex);
+}
+
+/* Counts one use of a fault and returns whether it happens. */
+static bool count_use(struct lull_fault *fault, double *value_out)
+{
+    if (fault->spared > 0) {
+        fault->spared--;
+        return false;
+    }
+    if (fault->remaining == 0)
+        return false;
+    *value_out = fault->value;
+    if (fault->remaining > 0)
+        fault->remaining--;
+    return true;
 }
 
 bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
@@ -83,18 +99,109 @@ bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_
     struct lull_fault *fault = &shared->faults[kind];
     bool is_hit;
 
-    if ((atomic_load(&shared->armed) & (1U << kind)) == 0)
+    if ((atomic_load(&shared->armed) & (UINT64_C(1) << kind)) == 0)
         return false;
     lull_node_lock(&shared->mutex);
-    is_hit = fault->remaining != 0 && fault->spared == 0;
-    if (fault->spared > 0)
-        fault->spared--;
-    if (is_hit)
-        *value_out = fault->value;
-    if (is_hit && fault->remaining > 0 && --fault->remaining == 0)
-        atomic_fetch_and(&shared->armed, ~(1U << kind));
+    is_hit = count_use(fault, value_out);
+    if (fault->remaining == 0)
+        atomic_fetch_and(&shared->armed, ~(UINT64_C(1) << kind));
     pthread_mutex_unlock(&shared->mutex);
     return is_hit;
+}
+
+/* ---- faults of one call ---- */
+
+/* The place for a fault: that of the same call, or a free one; NODE_CALL_FAULTS: there is none. */
+static uint32_t call_fault_place(const struct lull_node_shared_gpu *shared,
+                                 const struct lull_fault_entry *entry)
+{
+    uint32_t at = NODE_CALL_FAULTS;
+
+    for (uint32_t i = 0; i < NODE_CALL_FAULTS; i++) {
+        const struct lull_fault_entry *known = &shared->calls[i];
+
+        if (known->kind == entry->kind && strcmp(known->call, entry->call) == 0)
+            return i;
+        if (known->fault.remaining == 0)
+            at = i;
+    }
+    return at;
+}
+
+static void end_call_faults(struct lull_node_shared_gpu *shared, enum lull_fault_kind kind)
+{
+    for (uint32_t i = 0; i < NODE_CALL_FAULTS; i++)
+        if (shared->calls[i].kind == kind)
+            shared->calls[i].fault.remaining = 0;
+    atomic_fetch_and(&shared->armed, ~(UINT64_C(1) << kind));
+}
+
+static int set_call_fault(struct lull_node *node, uint32_t gpu,
+                          const struct lull_fault_entry *entry)
+{
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
+    uint32_t place = 0;
+
+    lull_node_lock(&shared->mutex);
+    if (entry->fault.remaining == 0) {
+        end_call_faults(shared, entry->kind);
+    } else {
+        place = call_fault_place(shared, entry);
+        if (place < NODE_CALL_FAULTS) {
+            shared->calls[place] = *entry;
+            atomic_fetch_or(&shared->armed, UINT64_C(1) << entry->kind);
+        }
+    }
+    pthread_mutex_unlock(&shared->mutex);
+    return place < NODE_CALL_FAULTS ? 0 : -ENOSPC;
+}
+
+bool lull_node_take_call_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
+                               lull_node_is_call *is_call, const void *context, double *value_out)
+{
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
+    bool is_hit = false;
+
+    if ((atomic_load(&shared->armed) & (UINT64_C(1) << kind)) == 0)
+        return false;
+    lull_node_lock(&shared->mutex);
+    for (uint32_t i = 0; i < NODE_CALL_FAULTS && !is_hit; i++) {
+        struct lull_fault_entry *entry = &shared->calls[i];
+
+        if (entry->kind == kind && entry->fault.remaining != 0 && is_call(entry->call, context))
+            is_hit = count_use(&entry->fault, value_out);
+    }
+    pthread_mutex_unlock(&shared->mutex);
+    return is_hit;
+}
+
+bool lull_node_has_call_faults(const struct lull_node *node, uint32_t gpu)
+{
+    const uint64_t kinds = UINT64_C(1) << LULL_FAULT_DENY | UINT64_C(1) << LULL_FAULT_CALL_HANG_MS;
+
+    return (atomic_load(&node->shared->gpus[gpu].armed) & kinds) != 0;
+}
+
+/* ---- faults of a text ---- */
+
+static int set_entry(struct lull_node *node, const struct lull_fault_entry *entry,
+                     struct lull_error *err)
+{
+    int result = 0;
+
+    for (uint32_t i = 0; i < lull_node_gpu_count(node) && result == 0; i++) {
+        if (entry->gpu >= 0 && (uint32_t)entry->gpu != i)
+            continue;
+        if (lull_fault_is_of_call(entry->kind))
+            result = set_call_fault(node, i, entry);
+        else
+            lull_node_set_fault(node, i, entry->kind, &entry->fault);
+    }
+    if (result < 0)
+        lull_error_set(err, result,
+                       "%s: a GPU has at most %d faults of calls; end them with %s=off",
+                       entry->call, NODE_CALL_FAULTS, lull_fault_name(entry->kind));
+    return result;
 }
 
 int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_error *err)
@@ -103,11 +210,10 @@ int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_e
         struct lull_fault_entry entry;
         int result = lull_fault_parse_next(&text, &entry, err);
 
+        if (result == 0)
+            result = set_entry(node, &entry, err);
         if (result < 0)
             return result;
-        for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
-            if (entry.gpu < 0 || (uint32_t)entry.gpu == i)
-                lull_node_set_fault(node, i, entry.kind, &entry.fault);
     }
     return 0;
 }
@@ -191,8 +297,12 @@ static void reload_driver(struct lull_node *node, double away_ms)
 {
     atomic_store(&node->shared->driver_back_ns, lull_node_now_ns(node) + lull_ns_from_ms(away_ms));
     atomic_fetch_add(&node->shared->driver_loads, 1);
-    for (uint32_t i = 0; i < node->shared->gpu_count; i++)
+    for (uint32_t i = 0; i < node->shared->gpu_count; i++) {
         lull_node_reset_settings(node, i);
+        lull_node_set_setting(node, i, LULL_NODE_ECC_CORRECTED, 0);
+        lull_node_set_setting(node, i, LULL_NODE_ECC_UNCORRECTED, 0);
+        lull_node_set_setting(node, i, LULL_NODE_ROW_PENDING, 0);
+    }
 }
 
 static void lose_gpu(struct lull_node *node, uint32_t gpu, int64_t until_ns)
@@ -202,6 +312,48 @@ static void lose_gpu(struct lull_node *node, uint32_t gpu, int64_t until_ns)
     lull_node_end(node, gpu, true);
 }
 
+static void add_xid(struct lull_node *node, uint32_t gpu, uint64_t xid)
+{
+    node_fault_add_event(node, gpu, &(struct lull_node_event){LULL_NODE_EVENT_XID, xid});
+}
+
+/* Adds errors of the memory to the counts since the latest reload and since ever. */
+static void add_errors(struct lull_node *node, uint32_t gpu, enum lull_node_setting recent,
+                       uint32_t count)
+{
+    _Atomic uint32_t *settings = node->shared->gpus[gpu].settings;
+
+    atomic_fetch_add(&settings[recent], count);
+    atomic_fetch_add(&settings[recent + 1], count);
+}
+
+/* The numbers of XIDs of ECC errors, of rows to be remapped, and of a GPU that left the bus. */
+enum { XID_ECC = 48, XID_REMAP = 63, XID_OFF_BUS = 79 };
+
+static void suffer_errors(struct lull_node *node, uint32_t gpu)
+{
+    double value;
+
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_ECC_CORRECTED, &value))
+        add_errors(node, gpu, LULL_NODE_ECC_CORRECTED, (uint32_t)value);
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_ECC_UNCORRECTED, &value)) {
+        add_errors(node, gpu, LULL_NODE_ECC_UNCORRECTED, (uint32_t)value);
+        add_xid(node, gpu, XID_ECC);
+    }
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_ROW_REMAP, &value)) {
+        atomic_fetch_add(&node->shared->gpus[gpu].settings[LULL_NODE_ROWS], (uint32_t)value);
+        lull_node_set_setting(node, gpu, LULL_NODE_ROW_PENDING, 1);
+        add_xid(node, gpu, XID_REMAP);
+    }
+}
+
+static void leave_bus(struct lull_node *node, uint32_t gpu, bool is_away)
+{
+    lose_gpu(node, gpu, is_away ? LULL_PHYSICS_NEVER : 0);
+    if (is_away)
+        add_xid(node, gpu, XID_OFF_BUS);
+}
+
 bool lull_node_visit(struct lull_node *node, uint32_t gpu)
 {
     struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
@@ -209,8 +361,8 @@ bool lull_node_visit(struct lull_node *node, uint32_t gpu)
     double value;
 
     if (lull_node_take_fault(node, gpu, LULL_FAULT_XID, &value))
-        node_fault_add_event(node, gpu,
-                             &(struct lull_node_event){LULL_NODE_EVENT_XID, (uint64_t)value});
+        add_xid(node, gpu, (uint64_t)value);
+    suffer_errors(node, gpu);
     if (lull_node_take_fault(node, gpu, LULL_FAULT_MIG, &value)) {
         lull_node_set_setting(node, gpu, LULL_NODE_PARTITIONS, (uint32_t)value);
         node_fault_add_event(node, gpu, &(struct lull_node_event){LULL_NODE_EVENT_MIG, 0});
@@ -221,6 +373,8 @@ bool lull_node_visit(struct lull_node *node, uint32_t gpu)
         change_limit(node, gpu, value);
     if (lull_node_take_fault(node, gpu, LULL_FAULT_RELOAD_MS, &value))
         reload_driver(node, value);
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_OFF_BUS, &value))
+        leave_bus(node, gpu, value != 0.0);
     if (atomic_load(&shared->lost_until_ns) <= now_ns &&
         lull_node_take_fault(node, gpu, LULL_FAULT_LOST_MS, &value))
         lose_gpu(node, gpu, now_ns + lull_ns_from_ms(value));

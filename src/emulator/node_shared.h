@@ -15,13 +15,16 @@
 
 #define NODE_MAGIC UINT64_C(0x65646f6e6c6c756d)
 
+enum { NODE_CALL_FAULTS = 16 };
+
 struct lull_node_shared_gpu {
     pthread_mutex_t mutex;
     _Atomic uint32_t generation; /* counts changes; sleepers wait for it by futex */
     _Atomic uint32_t active;     /* the slot that is the state; the other one is a work copy */
     int64_t reaped_ns;
-    _Atomic uint32_t armed; /* a bit for each kind of fault that may still happen */
+    _Atomic uint64_t armed; /* a bit for each kind of fault that may still happen */
     struct lull_fault faults[LULL_FAULT_KINDS];
+    struct lull_fault_entry calls[NODE_CALL_FAULTS]; /* faults of one call; remaining 0: free */
     _Atomic uint32_t settings[LULL_NODE_SETTINGS];
     _Atomic int64_t lost_until_ns; /* virtual time; the GPU is lost until then */
     uint32_t

@@ -127,11 +127,42 @@ static const char *const names[LULL_FAULT_KINDS] = {
     [LULL_FAULT_MODULE_W] = "module_w",
     [LULL_FAULT_SM_RESETS_MEMORY] = "sm_resets_memory",
     [LULL_FAULT_VGPU] = "vgpu",
+    [LULL_FAULT_OFF_BUS] = "off_bus",
+    [LULL_FAULT_ECC_CORRECTED] = "ecc_corrected",
+    [LULL_FAULT_ECC_UNCORRECTED] = "ecc_uncorrected",
+    [LULL_FAULT_ROW_REMAP] = "row_remap",
+    [LULL_FAULT_RESTRICTED_PROFILING] = "restricted_profiling",
+    [LULL_FAULT_DENY] = "deny",
+    [LULL_FAULT_CALL_HANG_MS] = "call_hang_ms",
 };
+
+const char *lull_fault_name(enum lull_fault_kind kind)
+{
+    return names[kind];
+}
+
+bool lull_fault_is_of_call(enum lull_fault_kind kind)
+{
+    return kind == LULL_FAULT_DENY || kind == LULL_FAULT_CALL_HANG_MS;
+}
+
+bool lull_fault_happens(enum lull_fault_kind kind)
+{
+    static const enum lull_fault_kind happening[] = {
+        LULL_FAULT_XID,       LULL_FAULT_LOST_MS,       LULL_FAULT_MIG,
+        LULL_FAULT_RELOAD_MS, LULL_FAULT_FOREIGN_MHZ,   LULL_FAULT_FOREIGN_LIMIT_W,
+        LULL_FAULT_OFF_BUS,   LULL_FAULT_ECC_CORRECTED, LULL_FAULT_ECC_UNCORRECTED,
+        LULL_FAULT_ROW_REMAP};
+
+    for (size_t i = 0; i < sizeof(happening) / sizeof(happening[0]); i++)
+        if (happening[i] == kind)
+            return true;
+    return false;
+}
 
 static int refuse_entry(const char *entry, size_t length, struct lull_error *err)
 {
-    char known[480] = "";
+    char known[640] = "";
     size_t used = 0;
 
     for (int i = 0; i < LULL_FAULT_KINDS && used < sizeof(known); i++)
@@ -142,6 +173,8 @@ static int refuse_entry(const char *entry, size_t length, struct lull_error *err
                           "of %s",
                           (int)length, entry, known);
 }
+
+static const double deny_code = 4; /* NVML: no permission */
 
 static int node_spec_find_kind(const char *name, enum lull_fault_kind *kind)
 {
@@ -158,7 +191,7 @@ static int node_spec_parse_value(char *text, struct lull_fault *fault)
 {
     char *after = strchr(text, '@');
     char *times = strchr(text, 'x');
-    int64_t count = LULL_FAULT_ALWAYS;
+    int64_t count = fault->remaining;
     int64_t spared = 0;
 
     if (after != NULL) {
@@ -177,6 +210,35 @@ static int node_spec_parse_value(char *text, struct lull_fault *fault)
     return lull_text_parse_number(text, &fault->value);
 }
 
+/* Parses CALL[/VALUE] of a fault of one call. */
+static int parse_call(char *text, struct lull_fault_entry *parsed)
+{
+    char *slash = strchr(text, '/');
+
+    if (slash != NULL)
+        *slash = '\0';
+    if (strncmp(text, "nvml", 4) != 0 || strlen(text) >= sizeof(parsed->call))
+        return -EINVAL;
+    memcpy(parsed->call, text, strlen(text) + 1);
+    if (slash != NULL)
+        return node_spec_parse_value(slash + 1, &parsed->fault);
+    if (parsed->kind != LULL_FAULT_DENY)
+        return -EINVAL;
+    parsed->fault.value = deny_code;
+    return 0;
+}
+
+static int parse_setting(char *text, struct lull_fault_entry *parsed)
+{
+    if (strcmp(text, "off") == 0) {
+        parsed->fault.remaining = 0;
+        return 0;
+    }
+    if (lull_fault_is_of_call(parsed->kind))
+        return parse_call(text, parsed);
+    return node_spec_parse_value(text, &parsed->fault);
+}
+
 static int parse_entry(char *entry, struct lull_fault_entry *parsed)
 {
     char *colon = strchr(entry, ':');
@@ -190,12 +252,15 @@ static int parse_entry(char *entry, struct lull_fault_entry *parsed)
         entry = colon + 1;
     }
     *parsed = (struct lull_fault_entry){.gpu = (int32_t)gpu, .fault = {1, LULL_FAULT_ALWAYS, 0}};
-    if (equals != NULL) {
+    if (equals != NULL)
         *equals = '\0';
-        if (node_spec_parse_value(equals + 1, &parsed->fault) < 0)
-            return -EINVAL;
-    }
-    return node_spec_find_kind(entry, &parsed->kind);
+    if (node_spec_find_kind(entry, &parsed->kind) < 0)
+        return -EINVAL;
+    if (lull_fault_happens(parsed->kind))
+        parsed->fault.remaining = 1;
+    if (equals != NULL)
+        return parse_setting(equals + 1, parsed);
+    return lull_fault_is_of_call(parsed->kind) ? -EINVAL : 0;
 }
 
 int lull_fault_parse_next(const char **text, struct lull_fault_entry *entry_out,
@@ -203,7 +268,7 @@ int lull_fault_parse_next(const char **text, struct lull_fault_entry *entry_out,
 {
     const size_t length = strcspn(*text, ",");
     struct lull_fault_entry parsed;
-    char entry[64];
+    char entry[128];
 
     if (length >= sizeof(entry))
         return lull_error_set(err, -EINVAL, "fault \"%.40s...\": longer than %zu characters", *text,

@@ -4,11 +4,15 @@
  * `set_code=10x1,0:hang_ms=3000@50`. Without GPU a fault holds for every GPU, without COUNT it
  * never ends, without AFTER it begins at once. What counts are calls of the kind that the fault
  * spoils; for faults that happen to the GPU itself, any call, and any look of a client that waits
- * for events. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * for events. Those happen once without COUNT. VALUE off ends a fault. Faults of one call of NVML
+ * have the value CALL or CALL/NUMBER: `deny=nvmlDeviceSetGpuLockedClocks` returns the code 4 (no
+ * permission) or NUMBER, `call_hang_ms=nvmlDeviceGetPowerUsage/3000` takes longer. Threads: any.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_SPEC_H
 #define LULL_EMULATOR_SPEC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -63,10 +67,24 @@ enum lull_fault_kind {
                           */
     LULL_FAULT_SM_RESETS_MEMORY, /* sm_resets_memory: SM clock sets undo the memory clock's limit */
     LULL_FAULT_VGPU,             /* vgpu: the GPU is a vGPU; 0: it is not */
+    LULL_FAULT_OFF_BUS, /* off_bus: the GPU has left the bus: XID 79, then lost; 0: it is back */
+    LULL_FAULT_ECC_CORRECTED,   /* ecc_corrected: so many memory errors that ECC corrects */
+    LULL_FAULT_ECC_UNCORRECTED, /* ecc_uncorrected: so many that it cannot correct, and an XID */
+    LULL_FAULT_ROW_REMAP,       /* row_remap: so many rows are to be remapped at a reload */
+    LULL_FAULT_RESTRICTED_PROFILING, /* restricted_profiling: metrics need CAP_SYS_ADMIN */
+    LULL_FAULT_DENY,                 /* deny: a call of NVML returns this code */
+    LULL_FAULT_CALL_HANG_MS,         /* call_hang_ms: a call of NVML takes this much longer */
     LULL_FAULT_KINDS,
 };
 
-enum { LULL_FAULT_ALWAYS = -1 };
+/* Returns whether a fault is of one call of NVML, or happens to the GPU itself. */
+bool lull_fault_is_of_call(enum lull_fault_kind kind);
+bool lull_fault_happens(enum lull_fault_kind kind);
+
+/* The name of a kind in the textual form. */
+const char *lull_fault_name(enum lull_fault_kind kind);
+
+enum { LULL_FAULT_ALWAYS = -1, LULL_FAULT_CALL_LENGTH = 64 };
 
 struct lull_fault {
     double value;
@@ -78,7 +96,8 @@ struct lull_fault {
 struct lull_fault_entry {
     int32_t gpu;
     enum lull_fault_kind kind;
-    struct lull_fault fault;
+    struct lull_fault fault;           /* remaining 0: it ends */
+    char call[LULL_FAULT_CALL_LENGTH]; /* of faults of one call; "": all of the kind, to end them */
 };
 
 /*

@@ -124,10 +124,16 @@ struct nvml_process_utilization {
 union nvml_value {
     double as_double;
     uint32_t as_uint;
+    int32_t as_int;
     uint64_t as_ulonglong;
 };
 
-enum { NVML_VALUE_UINT = 1, NVML_VALUE_ULONGLONG = 3 };
+enum {
+    NVML_VALUE_DOUBLE = 0,
+    NVML_VALUE_UINT = 1,
+    NVML_VALUE_ULONGLONG = 3,
+    NVML_VALUE_INT = 5,
+};
 
 struct nvml_field {
     uint32_t id;
@@ -137,6 +143,27 @@ struct nvml_field {
     int32_t type;
     int32_t code;
     union nvml_value value;
+};
+
+struct nvml_gpm_sample;
+
+struct nvml_gpm_metric {
+    uint32_t id;
+    int32_t code;
+    double value;
+    const char *names[3]; /* short and long name, unit; may be NULL */
+};
+
+struct nvml_gpm_request {
+    uint32_t version;
+    uint32_t count;
+    struct nvml_gpm_sample *samples[2];
+    struct nvml_gpm_metric metrics[]; /* as many as the client's release has ids */
+};
+
+struct nvml_gpm_support {
+    uint32_t version;
+    uint32_t is_supported;
 };
 
 struct nvml_sample {
@@ -416,6 +443,8 @@ _Static_assert(sizeof(struct nvml_process_detail) == 32, "nvmlProcessDetail_v1_t
 _Static_assert(sizeof(struct nvml_process_list) == 24, "nvmlProcessDetailList_v1_t");
 _Static_assert(sizeof(struct nvml_process_utilization) == 32, "nvmlProcessUtilizationSample_t");
 _Static_assert(sizeof(struct nvml_field) == 40, "nvmlFieldValue_t");
+_Static_assert(sizeof(struct nvml_gpm_metric) == 40, "nvmlGpmMetric_t");
+_Static_assert(sizeof(struct nvml_gpm_support) == 8, "nvmlGpmSupport_t");
 _Static_assert(sizeof(struct nvml_sample) == 16, "nvmlSample_t");
 _Static_assert(sizeof(struct nvml_power_value) == 12, "nvmlPowerValue_v2_t");
 _Static_assert(sizeof(struct nvml_temperature) == 12, "nvmlTemperature_v1_t");

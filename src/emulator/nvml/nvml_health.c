@@ -1,7 +1,6 @@
 /*
- * The health of emulated boards: ECC mode and errors, retired pages, remapped rows and repairs. No
- * error is emulated, so counters are 0 where a board has them.
- * SPDX-License-Identifier: Apache-2.0
+ * The health of emulated boards: ECC mode and errors, retired pages, remapped rows and repairs.
+ * Only faults make errors. SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/nvml/nvml_library.h"
 
@@ -64,10 +63,15 @@ NVML_EXPORT(nvmlDeviceSetEccMode, nvmlDevice_t device, int mode)
     return NVML_SUCCESS;
 }
 
+enum { ERRORS_CORRECTED = 0, COUNTER_VOLATILE = 0, LOCATION_MEMORY = 2 };
+
 NVML_EXPORT(nvmlDeviceClearEccErrorCounts, nvmlDevice_t device, int counter)
 {
     NVML_ENTER(enter_ecc_change(device, counter, &gpu));
-    (void)gpu;
+    const uint32_t offset = counter == COUNTER_VOLATILE ? 0 : 1;
+
+    lull_node_set_setting(gpu->node, gpu->index, LULL_NODE_ECC_CORRECTED + offset, 0);
+    lull_node_set_setting(gpu->node, gpu->index, LULL_NODE_ECC_UNCORRECTED + offset, 0);
     return NVML_SUCCESS;
 }
 
@@ -79,11 +83,20 @@ static int enter_counter(nvmlDevice_t device, int type, int counter, const void 
     return nvml_has_ecc(gpu) ? NVML_SUCCESS : NVML_NOT_SUPPORTED;
 }
 
+/* All errors are of the memory. */
+static uint32_t count_errors(const struct lull_nvml_gpu *gpu, int type, int counter)
+{
+    const enum lull_node_setting recent =
+        type == ERRORS_CORRECTED ? LULL_NODE_ECC_CORRECTED : LULL_NODE_ECC_UNCORRECTED;
+
+    return lull_node_setting(gpu->node, gpu->index, recent + (counter == COUNTER_VOLATILE ? 0 : 1));
+}
+
 NVML_EXPORT(nvmlDeviceGetTotalEccErrors, nvmlDevice_t device, int type, int counter,
             unsigned long long *count_out)
 {
     LULL_DRIVER_CHECK(enter_counter(device, type, counter, count_out));
-    *count_out = 0;
+    *count_out = count_errors(device, type, counter);
     return NVML_SUCCESS;
 }
 
@@ -95,7 +108,7 @@ NVML_EXPORT(nvmlDeviceGetMemoryErrorCounter, nvmlDevice_t device, int type, int 
     LULL_DRIVER_CHECK(enter_counter(device, type, counter, count_out));
     if (location < 0 || location >= LOCATIONS)
         return NVML_INVALID_ARGUMENT;
-    *count_out = 0;
+    *count_out = location == LOCATION_MEMORY ? count_errors(device, type, counter) : 0;
     return NVML_SUCCESS;
 }
 
@@ -104,6 +117,7 @@ NVML_EXPORT(nvmlDeviceGetDetailedEccErrors, nvmlDevice_t device, int type, int c
 {
     LULL_DRIVER_CHECK(enter_counter(device, type, counter, out));
     *out = (struct nvml_ecc_counts){{0}};
+    out->counts[LOCATION_MEMORY] = count_errors(device, type, counter);
     return NVML_SUCCESS;
 }
 
@@ -170,15 +184,20 @@ NVML_EXPORT(nvmlDeviceGetRemappedRows, nvmlDevice_t device, unsigned *corrected,
         return NVML_INVALID_ARGUMENT;
     if (!remaps_rows(gpu))
         return NVML_NOT_SUPPORTED;
-    *corrected = *uncorrected = *is_pending = *has_failed = 0;
+    *corrected = *has_failed = 0;
+    *uncorrected = lull_node_setting(gpu->node, gpu->index, LULL_NODE_ROWS);
+    *is_pending = lull_node_setting(gpu->node, gpu->index, LULL_NODE_ROW_PENDING);
     return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetRemappedRows_v2, nvmlDevice_t device, struct nvml_remapped_rows *out)
 {
     NVML_ENTER(enter_where(device, out, remaps_rows, &gpu));
-    (void)gpu;
+    enum { UNCORRECTED_ACTIVE = 2, PENDING = 4 };
+
     *out = (struct nvml_remapped_rows){{0}};
+    out->counts[UNCORRECTED_ACTIVE] = lull_node_setting(gpu->node, gpu->index, LULL_NODE_ROWS);
+    out->counts[PENDING] = lull_node_setting(gpu->node, gpu->index, LULL_NODE_ROW_PENDING);
     return NVML_SUCCESS;
 }
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emulator/nvml/nvml_library.h"
 
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "base/clock.h"
 
 /* NVML's interface has one state per process, hence this global. */
 static struct {
@@ -124,6 +128,73 @@ int nvml_visit(const struct lull_nvml_gpu *gpu)
     return nvml_ready(); /* this call may have started a reload of the driver */
 }
 
+/* ---- faults of one call ---- */
+
+/* The exported function that the client has called: the outermost frame in this library. NULL: it
+ * is unknown. The library is built without tail calls, so that it has a frame. */
+static void *called_function(Dl_info *own_out)
+{
+    enum { FRAMES = 24 };
+    void *frames[FRAMES];
+    const int count = backtrace(frames, FRAMES);
+    void *function = NULL;
+
+    if (dladdr(&library, own_out) == 0)
+        return NULL;
+    for (int i = 0; i < count; i++) {
+        Dl_info info;
+
+        if (dladdr((char *)frames[i] - 1, &info) == 0 || info.dli_fbase != own_out->dli_fbase)
+            break;
+        function = info.dli_saddr;
+    }
+    return function;
+}
+
+struct present_call {
+    void *library;
+    void *function;
+};
+
+/* One function may have several names. */
+static bool is_present_call(const char *name, const void *context)
+{
+    const struct present_call *present = context;
+
+    return present->function != NULL && dlsym(present->library, name) == present->function;
+}
+
+static int suffer_call_faults(const struct lull_nvml_gpu *gpu)
+{
+    struct present_call present;
+    double value;
+    Dl_info own;
+
+    if (!lull_node_has_call_faults(gpu->node, gpu->index))
+        return NVML_SUCCESS;
+    present.function = called_function(&own);
+    present.library =
+        present.function == NULL ? NULL : dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (present.library == NULL)
+        return NVML_SUCCESS;
+    if (lull_node_take_call_fault(gpu->node, gpu->index, LULL_FAULT_CALL_HANG_MS, is_present_call,
+                                  &present, &value))
+        lull_sleep_until_ns(lull_now_ns() + lull_ns_from_ms(value));
+    if (!lull_node_take_call_fault(gpu->node, gpu->index, LULL_FAULT_DENY, is_present_call,
+                                   &present, &value))
+        value = NVML_SUCCESS;
+    dlclose(present.library);
+    return (int)value;
+}
+
+static int enter_gpu(const struct lull_nvml_gpu *gpu)
+{
+    LULL_DRIVER_CHECK(nvml_visit(gpu));
+    return suffer_call_faults(gpu);
+}
+
+/* ---- entry checks ---- */
+
 int nvml_enter(nvmlDevice_t device, const void *output, const struct lull_nvml_gpu **gpu_out)
 {
     LULL_DRIVER_CHECK(nvml_ready());
@@ -132,7 +203,7 @@ int nvml_enter(nvmlDevice_t device, const void *output, const struct lull_nvml_g
     for (uint32_t i = 0; i < library.driver.gpu_count; i++) {
         if (device == &library.gpus[i]) {
             *gpu_out = device;
-            return nvml_visit(device);
+            return enter_gpu(device);
         }
     }
     return NVML_INVALID_ARGUMENT;
@@ -193,4 +264,11 @@ int64_t nvml_time_us(void)
 
     clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+uint64_t nvml_sample_time_us(const struct lull_nvml_gpu *gpu, int64_t virtual_ns)
+{
+    const int64_t age_ns = lull_now_ns() - lull_node_real_ns(gpu->node, virtual_ns);
+
+    return (uint64_t)(nvml_time_us() - age_ns / 1000);
 }

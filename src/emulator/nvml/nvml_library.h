@@ -128,7 +128,37 @@ nvmlDevice_t nvml_gpu_at(uint32_t position);
 /* Memory of one context, before it allocates any. */
 #define NVML_CONTEXT_BYTES (UINT64_C(512) << 20)
 
+/* The power of the sensor: instantaneous, or averaged as in the plain call; of the GPU or module.
+ */
+uint32_t nvml_read_power_mw(const struct lull_nvml_gpu *gpu, bool is_usage, bool *is_of_module_out);
+unsigned nvml_power_mw_from_w(double w);
+
+/* The time for which a clock-event reason has held, by the number of its bit, and that of a policy.
+ * NVML_NOT_SUPPORTED: the policy is unknown. */
+uint64_t nvml_reason_ns(const struct lull_nvml_gpu *gpu, uint32_t bit);
+int nvml_read_violation(const struct lull_nvml_gpu *gpu, int policy, uint64_t *ns_out);
+
+/* The bytes that a GPU has sent and received, each, over NVLink or PCIe. */
+double nvml_read_link_bytes(const struct lull_nvml_gpu *gpu, bool is_nvlink);
+
 /* Exported functions on which others rest. */
+int nvmlDeviceGetEccMode(nvmlDevice_t device, int *current_out, int *pending_out);
+int nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, int type, int counter, int location,
+                                    unsigned long long *count_out);
+int nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned link, int counter,
+                                    unsigned long long *count_out);
+int nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, int *value_out);
+int nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned link, unsigned *value_out);
+int nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned *value_out);
+int nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *corrected, unsigned *uncorrected,
+                              unsigned *is_pending, unsigned *has_failed);
+int nvmlDeviceGetRemappedRows_v2(nvmlDevice_t device, struct nvml_remapped_rows *out);
+int nvmlDeviceGetRetiredPages(nvmlDevice_t device, int cause, unsigned *count,
+                              unsigned long long *addresses);
+int nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, int *pending_out);
+int nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, int kind, unsigned *celsius_out);
+int nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int type, int counter,
+                                unsigned long long *count_out);
 int nvmlDeviceGetClockInfo(nvmlDevice_t device, int type, unsigned *mhz_out);
 int nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned length, unsigned long *mask);
 int nvmlDeviceGetProcessUtilization(nvmlDevice_t device, struct nvml_process_utilization *samples,
@@ -147,5 +177,8 @@ int nvml_copy_list(const void *items, uint32_t item_count, size_t item_size, uin
 
 /* The time in microseconds since 1970, as NVML stamps its readings. */
 int64_t nvml_time_us(void);
+
+/* The same time for a past virtual time of the GPU's node. */
+uint64_t nvml_sample_time_us(const struct lull_nvml_gpu *gpu, int64_t virtual_ns);
 
 #endif

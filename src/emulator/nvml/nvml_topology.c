@@ -27,18 +27,6 @@ NVML_GET_FACT(nvmlDeviceGetPcieSpeed, unsigned, 1000u << gpu->model.pcie_generat
 NVML_GET_FACT(nvmlDeviceGetPcieLinkMaxSpeed, unsigned, gpu->model.pcie_generation) /* an enum */
 NVML_GET_FACT(nvmlDeviceGetPcieReplayCounter, unsigned, 0)
 
-NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsigned *kb_out)
-{
-    const int64_t sampling_ns = 20 * LULL_NS_PER_MS;
-
-    NVML_ENTER(nvml_enter_reading(device, kb_out, &gpu));
-    if (counter < 0 || counter > 1)
-        return NVML_INVALID_ARGUMENT;
-    lull_sleep_until_ns(lull_now_ns() + sampling_ns); /* the real call samples for this long */
-    *kb_out = 0;
-    return NVML_SUCCESS;
-}
-
 /* ---- NVLink ---- */
 
 static int enter_link(nvmlDevice_t device, unsigned link, const void *output)

@@ -13,9 +13,10 @@ NVML_EXPORT(nvmlDeviceGetUtilizationRates, nvmlDevice_t device, struct nvml_util
     NVML_ENTER(nvml_enter_reading(device, out, &gpu));
     if (nvml_is_partitioned(gpu))
         return NVML_NOT_SUPPORTED;
-    out->gpu_percent = lull_node_begin(gpu->node, gpu->index)->utilization_percent;
+    const struct lull_physics *const physics = lull_node_begin(gpu->node, gpu->index);
+
+    *out = (struct nvml_utilization){physics->utilization_percent, physics->memory_percent};
     lull_node_end(gpu->node, gpu->index, false);
-    out->memory_percent = out->gpu_percent / 2;
     return NVML_SUCCESS;
 }
 
@@ -29,22 +30,21 @@ NVML_ALIAS(nvmlDeviceGetOfaUtilization, nvmlDeviceGetEncoderUtilization);
 
 struct processes {
     uint32_t count;
-    uint32_t utilization_percent;
     struct nvml_process_v2 items[LULL_PHYSICS_CONTEXTS];
+    struct lull_driver_process processes[LULL_PHYSICS_CONTEXTS];
 };
 
 static void list_processes(const struct lull_nvml_gpu *gpu, struct processes *out)
 {
-    struct lull_driver_process processes[LULL_PHYSICS_CONTEXTS];
+    out->count = lull_driver_processes(gpu->node, gpu->index, out->processes);
+    for (uint32_t i = 0; i < out->count; i++) {
+        const struct lull_driver_process *process = &out->processes[i];
 
-    out->count = lull_driver_processes(gpu->node, gpu->index, processes);
-    for (uint32_t i = 0; i < out->count; i++)
-        out->items[i] = (struct nvml_process_v2){(uint32_t)processes[i].pid,
-                                                 processes[i].contexts * NVML_CONTEXT_BYTES +
-                                                     processes[i].memory_mib * mib,
+        out->items[i] = (struct nvml_process_v2){(uint32_t)process->pid,
+                                                 process->contexts * NVML_CONTEXT_BYTES +
+                                                     process->memory_mib * mib,
                                                  UINT32_MAX, UINT32_MAX};
-    out->utilization_percent = lull_node_begin(gpu->node, gpu->index)->utilization_percent;
-    lull_node_end(gpu->node, gpu->index, false);
+    }
 }
 
 /* Checks the arguments, of which `required` must not be NULL, and lists the processes. */
@@ -129,11 +129,11 @@ NVML_EXPORT(nvmlDeviceGetProcessUtilization, nvmlDevice_t device,
     if (list.count == 0 || last_us >= now_us)
         return NVML_NOT_FOUND;
     for (uint32_t i = 0; i < list.count; i++)
-        all[i] = (struct nvml_process_utilization){
-            .pid = list.items[i].pid,
-            .time_us = now_us,
-            .sm_percent = list.utilization_percent / list.count,
-            .memory_percent = list.utilization_percent / list.count / 2};
+        all[i] =
+            (struct nvml_process_utilization){.pid = list.items[i].pid,
+                                              .time_us = now_us,
+                                              .sm_percent = list.processes[i].busy_percent,
+                                              .memory_percent = list.processes[i].memory_percent};
     return nvml_copy_list(all, list.count, sizeof(all[0]), count, samples);
 }
 

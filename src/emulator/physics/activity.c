@@ -1,6 +1,7 @@
 /*
- * How much the units of the emulated GPU do: SMs, tensor cores, memory and links. Rates are constant
- * between two events, so that their integrals are exact. SPDX-License-Identifier: Apache-2.0
+ * How much the units of the emulated GPU do: SMs, tensor cores, memory and links. Rates are
+ * constant between two events, so that their integrals are exact. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <math.h>
 #include <string.h>
@@ -33,8 +34,8 @@ static void add_kernel(struct lull_physics *gpu, struct lull_physics_use *use,
     use->memory_rate += memory;
     gpu->activity_rate.memory += memory;
     if (uses_tensor_cores(&kernel->profile))
-        gpu->activity_rate.tensor += (1.0 - kernel->profile.memory_ratio) * kernel->speed *
-                                     gpu->model.sm_max_mhz / gpu->mhz;
+        gpu->activity_rate.tensor +=
+            (1.0 - kernel->profile.memory_ratio) * kernel->speed * gpu->model.sm_max_mhz / gpu->mhz;
 }
 
 static void add_transfer(struct lull_physics *gpu, struct lull_physics_use *use, double rate_gbs)
