@@ -16,6 +16,7 @@ extern const struct lull_program_command lull_batch_show_command;
 extern const struct lull_program_command lull_calibrate_command;
 extern const struct lull_program_command lull_doctor_command;
 extern const struct lull_program_command lull_emulate_command;
+extern const struct lull_program_command lull_emulate_set_command;
 extern const struct lull_program_command lull_energy_command;
 extern const struct lull_program_command lull_gpus_command;
 extern const struct lull_program_command lull_install_daemon_command;

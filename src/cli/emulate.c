@@ -38,23 +38,14 @@ static const struct lull_option rows[] = {
         "Release of NVIDIA's driver, such as 570 or 570.86.10: its NVML has no newer functions, "
         "and the versions of NVML and CUDA are those of the release.",
         .otherwise = "the newest release, which has all functions"),
-    LULL_VALUE(
-        "fault", "LIST", TEXT, struct emulate_arguments, faults,
-        "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, hang_ms, "
-        "read_hang_ms, no_effect, settle_factor, no_permission, no_energy, no_processes, get_code, "
-        "any_user "
-        "(clocks may be set without root), xid, lost_ms, mig, reload_ms, foreign_mhz, "
-        "foreign_limit_w, idle_reset, reset_code, energy_wrap_j, energy_stuck_j, "
-        "energy_factor, power_w, power_factor, module_w (NVIDIA: power is that of a module whose "
-        "CPU draws so much, as on GH200), sm_resets_memory or vgpu (NVIDIA).",
-        .more = "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
-                "Codes are the vendor's own. Those from xid to idle_reset, and sm_resets_memory, "
-                "happen to the GPU itself, at its next call: it reports an XID, is lost for some "
-                "time, gets so many MIG partitions; the "
-                "driver is reloaded, which takes some time; another program locks the clock (0: "
-                "unlocks it) or sets the power limit; a reset of the clock does nothing while the "
-                "GPU is idle; setting its clock undoes the limit of its memory clock (AMD). Give "
-                "them x1. The faults in $LULL_EMULATED_FAULT are injected as well."),
+    LULL_VALUE("fault", "LIST", TEXT, struct emulate_arguments, faults,
+               "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... `lull emulate set --list` "
+               "lists the names.",
+               .more =
+                   "A fault happens COUNT times, after AFTER calls without one. Without COUNT it "
+                   "lasts, but what happens to the GPU itself (an XID, a loss, another program's "
+                   "call) happens once, at the GPU's next call. Codes are the vendor's own. The "
+                   "faults in $LULL_EMULATED_FAULT are injected as well."),
     LULL_VALUE("truth", "FILE", TEXT, struct emulate_arguments, truth,
                "Write what really happened on the GPUs into this file at the end, as JSON.",
                .hint = LULL_OPTION_FILE),

@@ -85,6 +85,7 @@ int main(int argc, char **argv)
                                                                   &lull_simulate_command,
                                                                   &simulate_cluster,
                                                                   &lull_emulate_command,
+                                                                  &lull_emulate_set_command,
                                                                   &lull_play_command,
                                                                   NULL};
     static const struct lull_program program = {

@@ -100,45 +100,61 @@ int lull_node_spec_parse(const char *text, struct lull_node_spec *spec, struct l
 
 /* ---- faults ---- */
 
-static const char *const names[LULL_FAULT_KINDS] = {
-    [LULL_FAULT_SET_CODE] = "set_code",
-    [LULL_FAULT_HANG_MS] = "hang_ms",
-    [LULL_FAULT_READ_HANG_MS] = "read_hang_ms",
-    [LULL_FAULT_NO_EFFECT] = "no_effect",
-    [LULL_FAULT_SETTLE_FACTOR] = "settle_factor",
-    [LULL_FAULT_NO_PERMISSION] = "no_permission",
-    [LULL_FAULT_NO_ENERGY] = "no_energy",
-    [LULL_FAULT_NO_PROCESSES] = "no_processes",
-    [LULL_FAULT_GET_CODE] = "get_code",
-    [LULL_FAULT_ANY_USER] = "any_user",
-    [LULL_FAULT_XID] = "xid",
-    [LULL_FAULT_LOST_MS] = "lost_ms",
-    [LULL_FAULT_MIG] = "mig",
-    [LULL_FAULT_RELOAD_MS] = "reload_ms",
-    [LULL_FAULT_FOREIGN_MHZ] = "foreign_mhz",
-    [LULL_FAULT_FOREIGN_LIMIT_W] = "foreign_limit_w",
-    [LULL_FAULT_IDLE_RESET] = "idle_reset",
-    [LULL_FAULT_RESET_CODE] = "reset_code",
-    [LULL_FAULT_ENERGY_WRAP_J] = "energy_wrap_j",
-    [LULL_FAULT_ENERGY_STUCK_J] = "energy_stuck_j",
-    [LULL_FAULT_ENERGY_FACTOR] = "energy_factor",
-    [LULL_FAULT_POWER_W] = "power_w",
-    [LULL_FAULT_POWER_FACTOR] = "power_factor",
-    [LULL_FAULT_MODULE_W] = "module_w",
-    [LULL_FAULT_SM_RESETS_MEMORY] = "sm_resets_memory",
-    [LULL_FAULT_VGPU] = "vgpu",
-    [LULL_FAULT_OFF_BUS] = "off_bus",
-    [LULL_FAULT_ECC_CORRECTED] = "ecc_corrected",
-    [LULL_FAULT_ECC_UNCORRECTED] = "ecc_uncorrected",
-    [LULL_FAULT_ROW_REMAP] = "row_remap",
-    [LULL_FAULT_RESTRICTED_PROFILING] = "restricted_profiling",
-    [LULL_FAULT_DENY] = "deny",
-    [LULL_FAULT_CALL_HANG_MS] = "call_hang_ms",
+static const struct {
+    const char *name;
+    const char *help;
+} kinds[LULL_FAULT_KINDS] = {
+    [LULL_FAULT_SET_CODE] = {"set_code", "set calls return this code of the vendor and do nothing"},
+    [LULL_FAULT_HANG_MS] = {"hang_ms", "set calls take this much longer"},
+    [LULL_FAULT_READ_HANG_MS] = {"read_hang_ms", "readings take this much longer"},
+    [LULL_FAULT_NO_EFFECT] = {"no_effect", "set calls succeed and do nothing"},
+    [LULL_FAULT_SETTLE_FACTOR] = {"settle_factor", "clocks take this many times as long to settle"},
+    [LULL_FAULT_NO_PERMISSION] = {"no_permission", "set calls are refused, even to root"},
+    [LULL_FAULT_NO_ENERGY] = {"no_energy", "the energy counter is not supported"},
+    [LULL_FAULT_NO_PROCESSES] = {"no_processes", "lists of processes are not supported"},
+    [LULL_FAULT_GET_CODE] = {"get_code", "readings return this code; 3 of NVML: N/A"},
+    [LULL_FAULT_ANY_USER] = {"any_user", "set calls are allowed without root"},
+    [LULL_FAULT_XID] = {"xid", "the GPU reports this XID"},
+    [LULL_FAULT_LOST_MS] = {"lost_ms", "the GPU is lost for this long and computes nothing"},
+    [LULL_FAULT_MIG] = {"mig", "the GPU has so many partitions; 0: MIG is off"},
+    [LULL_FAULT_RELOAD_MS] = {"reload_ms", "the driver is reloaded, which takes this long"},
+    [LULL_FAULT_FOREIGN_MHZ] =
+        {"foreign_mhz", "another program locks the clock; 0: unlocks it, as nvidia-smi -rgc"},
+    [LULL_FAULT_FOREIGN_LIMIT_W] = {"foreign_limit_w", "another program sets the power limit"},
+    [LULL_FAULT_IDLE_RESET] = {"idle_reset",
+                               "resets of an idle GPU's clock succeed and do nothing"},
+    [LULL_FAULT_RESET_CODE] = {"reset_code", "resets of the clock return this code"},
+    [LULL_FAULT_ENERGY_WRAP_J] = {"energy_wrap_j", "the energy counter restarts after this value"},
+    [LULL_FAULT_ENERGY_STUCK_J] = {"energy_stuck_j", "the energy counter stays at this value"},
+    [LULL_FAULT_ENERGY_FACTOR] = {"energy_factor", "the energy counter is multiplied by this"},
+    [LULL_FAULT_POWER_W] = {"power_w", "readings of power have this value"},
+    [LULL_FAULT_POWER_FACTOR] = {"power_factor", "readings of power are multiplied by this"},
+    [LULL_FAULT_MODULE_W] =
+        {"module_w", "NVIDIA: power is that of a module whose CPU draws this much, as on GH200"},
+    [LULL_FAULT_SM_RESETS_MEMORY] = {"sm_resets_memory",
+                                     "AMD: setting the clock ends the limit of the memory clock"},
+    [LULL_FAULT_VGPU] = {"vgpu", "NVIDIA: the GPU is a vGPU; 0: it is not"},
+    [LULL_FAULT_OFF_BUS] = {"off_bus",
+                            "NVIDIA: the GPU leaves the bus: XID 79, then lost; 0: it is back"},
+    [LULL_FAULT_ECC_CORRECTED] = {"ecc_corrected", "NVIDIA: ECC corrects so many memory errors"},
+    [LULL_FAULT_ECC_UNCORRECTED] =
+        {"ecc_uncorrected", "NVIDIA: so many memory errors that ECC cannot correct, and XID 48"},
+    [LULL_FAULT_ROW_REMAP] =
+        {"row_remap", "NVIDIA: so many rows of memory await remapping at a reload, and XID 63"},
+    [LULL_FAULT_RESTRICTED_PROFILING] = {"restricted_profiling",
+                                         "NVIDIA: performance metrics (GPM) need CAP_SYS_ADMIN"},
+    [LULL_FAULT_DENY] = {"deny", "NVIDIA: the named call returns no permission, or this code"},
+    [LULL_FAULT_CALL_HANG_MS] = {"call_hang_ms", "NVIDIA: the named call takes this much longer"},
 };
 
 const char *lull_fault_name(enum lull_fault_kind kind)
 {
-    return names[kind];
+    return kinds[kind].name;
+}
+
+const char *lull_fault_help(enum lull_fault_kind kind)
+{
+    return kinds[kind].help;
 }
 
 bool lull_fault_is_of_call(enum lull_fault_kind kind)
@@ -167,7 +183,7 @@ static int refuse_entry(const char *entry, size_t length, struct lull_error *err
 
     for (int i = 0; i < LULL_FAULT_KINDS && used < sizeof(known); i++)
         used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i > 0 ? ", " : "",
-                                 names[i]);
+                                 kinds[i].name);
     return lull_error_set(err, -EINVAL,
                           "fault \"%.*s\": expected [GPU:]NAME[=VALUE[xCOUNT][@AFTER]] with one "
                           "of %s",
@@ -179,7 +195,7 @@ static const double deny_code = 4; /* NVML: no permission */
 static int node_spec_find_kind(const char *name, enum lull_fault_kind *kind)
 {
     for (int i = 0; i < LULL_FAULT_KINDS; i++) {
-        if (strcmp(names[i], name) == 0) {
+        if (strcmp(kinds[i].name, name) == 0) {
             *kind = (enum lull_fault_kind)i;
             return 0;
         }

@@ -37,43 +37,41 @@ struct lull_node_spec {
  */
 int lull_node_spec_parse(const char *text, struct lull_node_spec *spec, struct lull_error *err);
 
+/* The table in spec.c says what each does. */
 enum lull_fault_kind {
-    LULL_FAULT_SET_CODE,     /* set_code: set calls return this code of the vendor and do nothing */
-    LULL_FAULT_HANG_MS,      /* hang_ms: set calls take this much longer */
-    LULL_FAULT_READ_HANG_MS, /* read_hang_ms: readings take this much longer */
-    LULL_FAULT_NO_EFFECT,    /* no_effect: set calls succeed and do nothing */
-    LULL_FAULT_SETTLE_FACTOR, /* settle_factor: clocks take this many times as long to settle */
-    LULL_FAULT_NO_PERMISSION, /* no_permission: set calls are refused, even to root */
-    LULL_FAULT_NO_ENERGY,     /* no_energy: the energy counter is not supported */
-    LULL_FAULT_NO_PROCESSES,  /* no_processes: lists of processes are not supported */
-    LULL_FAULT_GET_CODE,      /* get_code: readings return this code */
-    LULL_FAULT_ANY_USER,      /* any_user: set calls are allowed without root */
-    LULL_FAULT_XID,           /* xid: the GPU reports this XID as an event */
-    LULL_FAULT_LOST_MS,       /* lost_ms: the GPU is lost to every call for this long */
-    LULL_FAULT_MIG,           /* mig: the GPU has this many partitions from now on; 0: MIG is off */
-    LULL_FAULT_RELOAD_MS, /* reload_ms: the driver is absent for this long and returns with default
-                           * settings */
-    LULL_FAULT_FOREIGN_MHZ, /* foreign_mhz: another program locks the clock at this; 0: unlocks it
-                             */
-    LULL_FAULT_FOREIGN_LIMIT_W, /* foreign_limit_w: another program sets the power limit to this */
-    LULL_FAULT_IDLE_RESET,      /* idle_reset: resets of an idle GPU's clock succeed, do nothing */
-    LULL_FAULT_RESET_CODE,      /* reset_code: resets of the clock return this code */
-    LULL_FAULT_ENERGY_WRAP_J,   /* energy_wrap_j: the energy counter restarts after this value */
-    LULL_FAULT_ENERGY_STUCK_J,  /* energy_stuck_j: the energy counter stays at this value */
-    LULL_FAULT_ENERGY_FACTOR,   /* energy_factor: the energy counter is multiplied by this */
-    LULL_FAULT_POWER_W,         /* power_w: readings of power have this value */
-    LULL_FAULT_POWER_FACTOR,    /* power_factor: readings of power are multiplied by this */
-    LULL_FAULT_MODULE_W, /* module_w: power is the module's, with so much for its CPU, not the GPU's
-                          */
-    LULL_FAULT_SM_RESETS_MEMORY, /* sm_resets_memory: SM clock sets undo the memory clock's limit */
-    LULL_FAULT_VGPU,             /* vgpu: the GPU is a vGPU; 0: it is not */
-    LULL_FAULT_OFF_BUS, /* off_bus: the GPU has left the bus: XID 79, then lost; 0: it is back */
-    LULL_FAULT_ECC_CORRECTED,   /* ecc_corrected: so many memory errors that ECC corrects */
-    LULL_FAULT_ECC_UNCORRECTED, /* ecc_uncorrected: so many that it cannot correct, and an XID */
-    LULL_FAULT_ROW_REMAP,       /* row_remap: so many rows are to be remapped at a reload */
-    LULL_FAULT_RESTRICTED_PROFILING, /* restricted_profiling: metrics need CAP_SYS_ADMIN */
-    LULL_FAULT_DENY,                 /* deny: a call of NVML returns this code */
-    LULL_FAULT_CALL_HANG_MS,         /* call_hang_ms: a call of NVML takes this much longer */
+    LULL_FAULT_SET_CODE,
+    LULL_FAULT_HANG_MS,
+    LULL_FAULT_READ_HANG_MS,
+    LULL_FAULT_NO_EFFECT,
+    LULL_FAULT_SETTLE_FACTOR,
+    LULL_FAULT_NO_PERMISSION,
+    LULL_FAULT_NO_ENERGY,
+    LULL_FAULT_NO_PROCESSES,
+    LULL_FAULT_GET_CODE,
+    LULL_FAULT_ANY_USER,
+    LULL_FAULT_XID,
+    LULL_FAULT_LOST_MS,
+    LULL_FAULT_MIG,
+    LULL_FAULT_RELOAD_MS,
+    LULL_FAULT_FOREIGN_MHZ,
+    LULL_FAULT_FOREIGN_LIMIT_W,
+    LULL_FAULT_IDLE_RESET,
+    LULL_FAULT_RESET_CODE,
+    LULL_FAULT_ENERGY_WRAP_J,
+    LULL_FAULT_ENERGY_STUCK_J,
+    LULL_FAULT_ENERGY_FACTOR,
+    LULL_FAULT_POWER_W,
+    LULL_FAULT_POWER_FACTOR,
+    LULL_FAULT_MODULE_W,
+    LULL_FAULT_SM_RESETS_MEMORY,
+    LULL_FAULT_VGPU,
+    LULL_FAULT_OFF_BUS,
+    LULL_FAULT_ECC_CORRECTED,
+    LULL_FAULT_ECC_UNCORRECTED,
+    LULL_FAULT_ROW_REMAP,
+    LULL_FAULT_RESTRICTED_PROFILING,
+    LULL_FAULT_DENY,
+    LULL_FAULT_CALL_HANG_MS,
     LULL_FAULT_KINDS,
 };
 
@@ -81,8 +79,9 @@ enum lull_fault_kind {
 bool lull_fault_is_of_call(enum lull_fault_kind kind);
 bool lull_fault_happens(enum lull_fault_kind kind);
 
-/* The name of a kind in the textual form. */
+/* The name of a kind in the textual form, and what it does, for people. */
 const char *lull_fault_name(enum lull_fault_kind kind);
+const char *lull_fault_help(enum lull_fault_kind kind);
 
 enum { LULL_FAULT_ALWAYS = -1, LULL_FAULT_CALL_LENGTH = 64 };
 
