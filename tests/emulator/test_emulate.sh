@@ -45,6 +45,14 @@ if [ "$(head -n 1 "$work/out")" != 666 ] || [ -z "$node" ] || [ -e "$node" ]; th
     failures=$((failures + 1))
 fi
 
+# Faults of a running node.
+"$@" A100 -- sh -c '"$@" set 0:get_code=3 && "$@" set --list && "$@" set "$LULL_EMULATED_NODE" get_code=off' \
+    - "$@" >"$work/out" || { echo "FAILED: emulate set"; failures=$((failures + 1)); }
+grep -q '^deny  ' "$work/out" || { echo "FAILED: emulate set --list"; failures=$((failures + 1)); }
+expect 2 'no node' env -u LULL_EMULATED_NODE "$@" set xid=1
+expect 2 'no FAULT' "$@" A100 -- "$@" set
+expect 2 'expected' "$@" A100 -- "$@" set nonsense
+
 # A signal reaches the command, and the node is gone as well.
 "$@" A100 -- sh -c 'echo "$LULL_EMULATED_NODE" >'"$work"'/node; exec sleep 60' &
 emulate=$!

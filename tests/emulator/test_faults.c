@@ -413,6 +413,99 @@ static void test_f52_an_sm_clock_undoes_the_memory_clock(void **state)
 
 #define WITH_NODE(test) cmocka_unit_test_setup_teardown(test, start, stop_nvml)
 
+static int reset_clocks(nvmlDevice_t gpu)
+{
+    return NVML(DeviceResetGpuLockedClocks, (nvmlDevice_t), gpu);
+}
+
+static void test_a_fault_of_one_call_spares_the_others(void **state)
+{
+    unsigned mw;
+    int64_t begin_ns;
+
+    (void)state;
+    be_allowed_to_set();
+    inject("0:deny=nvmlDeviceSetGpuLockedClocks,0:deny=nvmlDeviceGetPowerUsage/3x1");
+    assert_int_equal(lock_900(device), NVML_NO_PERMISSION);
+    assert_int_equal(lock_900(handle(1)), 0);
+    assert_int_equal(reset_clocks(device), 0);
+    assert_int_equal(read_power(device), NVML_NOT_SUPPORTED);
+    assert_int_equal(read_power(device), 0);
+    inject("deny=off,call_hang_ms=nvmlDeviceGetEnforcedPowerLimit/300x1");
+    assert_int_equal(lock_900(device), 0);
+    begin_ns = lull_now_ns();
+    assert_int_equal(NVML(DeviceGetEnforcedPowerLimit, (nvmlDevice_t, unsigned *), device, &mw), 0);
+    check_within("the hung call, ms", lull_ms_from_ns(lull_now_ns() - begin_ns), 300, 60000);
+}
+
+static void test_a_fault_of_a_call_holds_for_all_its_names(void **state)
+{
+    unsigned value;
+
+    (void)state;
+    inject("0:deny=nvmlDeviceGetPowerState/3x1");
+    assert_int_equal(NVML(DeviceGetPowerState, (nvmlDevice_t, unsigned *), device, &value), 3);
+    inject("0:deny=nvmlDeviceGetCurrentClocksThrottleReasons/3x1");
+    assert_int_equal(NVML(DeviceGetCurrentClocksEventReasons, (nvmlDevice_t, unsigned long long *),
+                          device, (unsigned long long[]){0}),
+                     3);
+}
+
+static unsigned long long count_errors(int type, int counter)
+{
+    unsigned long long count = 99;
+
+    assert_int_equal(NVML(DeviceGetTotalEccErrors, (nvmlDevice_t, int, int, unsigned long long *),
+                          device, type, counter, &count),
+                     0);
+    return count;
+}
+
+static void test_memory_errors_are_counted_and_reported(void **state)
+{
+    struct event_client client;
+    unsigned rows[4];
+
+    (void)state;
+    be_allowed_to_set();
+    open_events(&client, NVML_EVENT_XID);
+    inject("0:ecc_corrected=5,0:ecc_uncorrected=2,0:row_remap=1");
+    assert_int_equal(wait_for_event(&client, 20000), 0);
+    assert_int_equal(client.event.data, 48);
+    assert_int_equal(wait_for_event(&client, 20000), 0);
+    assert_int_equal(client.event.data, 63);
+    close_events(&client);
+    assert_int_equal(count_errors(0, 0), 5);
+    assert_int_equal(count_errors(1, 1), 2);
+    assert_int_equal(NVML(DeviceGetRemappedRows,
+                          (nvmlDevice_t, unsigned *, unsigned *, unsigned *, unsigned *), device,
+                          &rows[0], &rows[1], &rows[2], &rows[3]),
+                     0);
+    assert_int_equal(rows[1], 1);
+    assert_int_equal(rows[2], 1);
+    inject("reload_ms=20");
+    wait_for_code(read_power, device, NVML_LIBRARY_MISMATCH);
+    for (int i = 0; i < 200 && init_again() != 0; i++)
+        usleep(10000);
+    assert_int_equal(count_errors(0, 0), 0);
+    assert_int_equal(count_errors(0, 1), 5);
+}
+
+static void test_a_gpu_off_the_bus_is_lost_until_it_returns(void **state)
+{
+    struct event_client client;
+
+    (void)state;
+    open_events(&client, NVML_EVENT_XID);
+    inject("0:off_bus");
+    assert_int_equal(wait_for_event(&client, 20000), 0);
+    assert_int_equal(client.event.data, 79);
+    assert_int_equal(read_power(device), NVML_GPU_IS_LOST);
+    inject("0:off_bus=0");
+    assert_int_equal(read_power(device), 0);
+    close_events(&client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +517,10 @@ int main(void)
         WITH_NODE(test_f12_a_reloaded_driver_wants_a_new_init),
         WITH_NODE(test_f15_a_foreign_writer_changes_clock_and_limit),
         WITH_NODE(test_f46_a_reset_of_an_idle_gpu_does_nothing),
+        WITH_NODE(test_a_fault_of_one_call_spares_the_others),
+        WITH_NODE(test_a_fault_of_a_call_holds_for_all_its_names),
+        WITH_NODE(test_memory_errors_are_counted_and_reported),
+        WITH_NODE(test_a_gpu_off_the_bus_is_lost_until_it_returns),
         WITH_NODE(test_f27_a_user_reads_and_works_and_only_root_sets),
         cmocka_unit_test_setup_teardown(test_f52_an_sm_clock_undoes_the_memory_clock, start_amd,
                                         stop_amd),

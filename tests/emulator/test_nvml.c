@@ -425,6 +425,90 @@ static int init_without_node(void)
 
 #define WITH_NODE(test) cmocka_unit_test_setup_teardown(test, start, stop_nvml)
 
+static void launch(uint32_t gpu, double seconds)
+{
+    struct lull_physics *physics = lull_node_begin(node, gpu);
+    const int context = lull_physics_open(physics, getpid(), 0);
+
+    assert_true(lull_physics_launch(physics, context, seconds,
+                                    lull_gpu_model_profile(&physics->model, "llm_decode")));
+    lull_node_end(node, gpu, true);
+}
+
+static int get_samples(int type, unsigned long long last_us, unsigned *count,
+                       struct nvml_sample *samples)
+{
+    int value_type;
+
+    return NVML(DeviceGetSamples,
+                (nvmlDevice_t, int, unsigned long long, int *, unsigned *, struct nvml_sample *),
+                device, type, last_us, &value_type, count, samples);
+}
+
+static void test_samples_go_back_and_are_listed_once(void **state)
+{
+    struct nvml_sample samples[LULL_PHYSICS_SAMPLES];
+    unsigned count = 0;
+
+    (void)state;
+    assert_int_equal(get_samples(0, 0, &count, NULL), 0);
+    assert_int_equal(count, LULL_PHYSICS_SAMPLES);
+    usleep(600000);
+    for (int type = 0; type < 6; type++) {
+        count = LULL_PHYSICS_SAMPLES;
+        assert_int_equal(get_samples(type, 0, &count, samples), 0);
+        assert_true(count >= 2 && count < LULL_PHYSICS_SAMPLES);
+        assert_true(samples[0].time_us + 20000 < samples[1].time_us);
+    }
+    count = LULL_PHYSICS_SAMPLES;
+    assert_int_equal(get_samples(1, 0, &count, samples), 0);
+    const unsigned long long last_us = samples[count - 1].time_us;
+
+    count = LULL_PHYSICS_SAMPLES;
+    if (get_samples(1, last_us, &count, samples) == 0)
+        assert_true(samples[0].time_us > last_us + 100000);
+    assert_int_equal(get_samples(7, 0, &count, samples), NVML_NOT_SUPPORTED);
+    count = 0;
+    assert_int_equal(get_samples(0, 0, &count, samples), NVML_INVALID_ARGUMENT);
+}
+
+static void test_gpm_metrics_are_those_between_two_samples(void **state)
+{
+    enum { METRICS = 7 };
+    static const uint32_t ids[METRICS] = {1, 2, 5, 10, 20, 60, 3};
+    struct nvml_gpm_request *request =
+        calloc(1, sizeof(*request) + METRICS * sizeof(request->metrics[0]));
+    struct nvml_gpm_support support = {.version = 1};
+
+    (void)state;
+    assert_int_equal(NVML(GpmQueryDeviceSupport, (nvmlDevice_t, void *), device, &support), 0);
+    assert_int_equal(support.is_supported, 0); /* an A100 */
+    assert_int_equal(NVML(GpmQueryDeviceSupport, (nvmlDevice_t, void *), handle(2), &support), 0);
+    assert_int_equal(support.is_supported, 1);
+    launch(2, 60);
+    *request = (struct nvml_gpm_request){.version = 1, .count = METRICS};
+    for (int i = 0; i < METRICS; i++)
+        request->metrics[i].id = ids[i];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(NVML(GpmSampleAlloc, (void *), &request->samples[i]), 0);
+        assert_int_equal(NVML(GpmSampleGet, (nvmlDevice_t, void *), handle(2), request->samples[i]),
+                         0);
+        usleep(150000);
+    }
+    assert_int_equal(NVML(GpmMetricsGet, (void *), request), 0);
+    check_within("graphics, %", request->metrics[0].value, 99, 101);
+    check_within("SM, %", request->metrics[1].value, 99, 101);
+    check_within("tensor, %", request->metrics[2].value, 10, 25);
+    check_within("memory, %", request->metrics[3].value, 70, 90);
+    assert_true(request->metrics[4].value == 0);
+    assert_true(request->metrics[5].value == 0);
+    assert_int_equal(request->metrics[6].code, NVML_NOT_SUPPORTED);
+    assert_int_equal(NVML(GpmSampleFree, (void *), request->samples[0]), 0);
+    assert_int_equal(NVML(GpmSampleFree, (void *), request->samples[0]), NVML_INVALID_ARGUMENT);
+    assert_int_equal(NVML(GpmMetricsGet, (void *), request), NVML_INVALID_ARGUMENT);
+    free(request);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +527,8 @@ int main(int argc, char **argv)
         WITH_NODE(test_what_a_board_lacks_is_not_supported),
         WITH_NODE(test_enums_and_refusals_are_those_of_the_header),
         WITH_NODE(test_foreign_handles_are_refused),
+        WITH_NODE(test_samples_go_back_and_are_listed_once),
+        WITH_NODE(test_gpm_metrics_are_those_between_two_samples),
     };
 
     if (argc > 1 && strcmp(argv[1], "--without-node") == 0)

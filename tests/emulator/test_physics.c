@@ -338,6 +338,120 @@ static void test_a_channel_bound_transfer_slows_with_the_clock(void **state)
                  220);
 }
 
+/* ---- what the units do, and what the driver keeps of it ---- */
+
+/* Launches kernels of one profile for so many seconds at fmax. */
+static int load(const struct lull_gpu_profile *profile, double seconds)
+{
+    const int context = lull_physics_open(&gpu, 1, 0);
+
+    for (int i = 0; i < 16; i++)
+        assert_true(lull_physics_launch(&gpu, context, seconds / 16, profile));
+    return context;
+}
+
+/* The mean of the power samples of the latest second. */
+static double sampled_w(void)
+{
+    const uint32_t count = (uint32_t)(S(1) / gpu.instant.period_ns);
+    double sum_w = 0;
+
+    for (uint32_t i = 1; i <= count; i++)
+        sum_w += gpu.samples.power_mw[(gpu.instant.refreshes - i) % LULL_PHYSICS_SAMPLES] * 1e-3;
+    return sum_w / count;
+}
+
+static void check_agreement(const struct lull_gpu_model *model,
+                            const struct lull_gpu_profile *profile, uint64_t seed)
+{
+    double from_mj;
+    double energy_w;
+
+    lull_physics_init(&gpu, model, seed, 0);
+    load(profile, 20);
+    lull_physics_advance(&gpu, S(6));
+    from_mj = (double)lull_physics_published_mj(&gpu);
+    lull_physics_advance(&gpu, S(7));
+    energy_w = ((double)lull_physics_published_mj(&gpu) - from_mj) * 1e-3;
+    if (fabs(sampled_w() / energy_w - 1) > 0.02)
+        fail_msg("%s, %s: samples %.1f W, energy %.1f W", model->name, profile->name, sampled_w(),
+                 energy_w);
+    assert_int_equal(gpu.utilization_percent, 100);
+    assert_true(
+        fabs((double)gpu.samples.busy_percent[(gpu.samples.count - 1) % LULL_PHYSICS_SAMPLES] -
+             100) <= 2);
+}
+
+static void test_utilisation_power_and_energy_agree(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < lull_gpu_model_count; i++)
+        for (uint32_t p = 0; p < lull_gpu_models[i].profile_count; p++)
+            for (uint64_t seed = 0; seed < 4; seed++)
+                check_agreement(&lull_gpu_models[i], &lull_gpu_models[i].profiles[p], seed);
+}
+
+static void test_units_work_as_much_as_their_kernels(void **state)
+{
+    const struct lull_gpu_model *model = find_model("H100");
+    const struct lull_gpu_profile *profile = lull_gpu_model_profile(model, "llm_decode");
+    struct lull_physics_activity activity;
+
+    (void)state;
+    lull_physics_init(&gpu, model, 0, 0);
+    load(profile, 2);
+    lull_physics_advance(&gpu, S(3));
+    activity = lull_physics_activity_of(&gpu);
+    check_within("SMs, s", activity.sm, 1.999, 2.001);
+    check_within("memory, s", activity.memory / profile->memory_ratio, 1.999, 2.001);
+    check_within("tensor cores, s", activity.tensor / (1 - profile->memory_ratio), 1.999, 2.001);
+    assert_true(activity.link_bytes == 0);
+    lull_physics_transfer_begin(&gpu, 0, 3e9, 300, 16);
+    lull_physics_advance(&gpu, S(5));
+    check_within("GB over the links", lull_physics_activity_of(&gpu).link_bytes * 1e-9, 2.999,
+                 3.001);
+}
+
+static void test_half_a_load_is_half_a_utilisation(void **state)
+{
+    struct lull_physics_work work = {.after = {LULL_PHYSICS_NO_WORK, LULL_PHYSICS_NO_WORK},
+                                     .duration_s = 0.05,
+                                     .delay_ns = MS(50)};
+    const struct lull_gpu_model *model = find_model("H100");
+
+    (void)state;
+    work.profile = *lull_gpu_model_profile(model, "llm_decode");
+    lull_physics_init(&gpu, model, 0, 0);
+    assert_int_equal(lull_physics_open(&gpu, 1, 0), 0);
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_true(lull_physics_enqueue(&gpu, 0, &work));
+        work.after[0] = i;
+    }
+    lull_physics_advance(&gpu, S(1.01));
+    check_within("utilisation, %", gpu.utilization_percent, 48, 52);
+    check_within("memory utilisation, %", gpu.memory_percent, 39, 43); /* 0.82 of it */
+    assert_int_equal(gpu.contexts[0].use.busy_percent, gpu.utilization_percent);
+}
+
+static void test_a_lost_gpu_computes_nothing(void **state)
+{
+    const struct lull_gpu_model *model = find_model("H100");
+
+    (void)state;
+    lull_physics_init(&gpu, model, 0, 0);
+    load(lull_gpu_model_profile(model, "llm_decode"), 2);
+    lull_physics_advance(&gpu, S(1));
+    lull_physics_lose(&gpu, S(4));
+    lull_physics_advance(&gpu, S(3.9));
+    assert_int_equal(gpu.utilization_percent, 0);
+    check_within("power of a lost GPU, W", lull_physics_power_w(&gpu), 0.8 * model->idle_w,
+                 1.2 * model->idle_w);
+    check_within("work done, s", lull_physics_activity_of(&gpu).sm, 0.999, 1.001);
+    lull_physics_advance(&gpu, S(6));
+    check_within("work done, s", lull_physics_activity_of(&gpu).sm, 1.999, 2.001);
+    assert_false(lull_physics_is_busy(&gpu));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +467,10 @@ int main(void)
         cmocka_unit_test(test_clock_decays_without_a_context),
         cmocka_unit_test(test_slow_targets_belong_to_the_unit),
         cmocka_unit_test(test_a_channel_bound_transfer_slows_with_the_clock),
+        cmocka_unit_test(test_utilisation_power_and_energy_agree),
+        cmocka_unit_test(test_units_work_as_much_as_their_kernels),
+        cmocka_unit_test(test_half_a_load_is_half_a_utilisation),
+        cmocka_unit_test(test_a_lost_gpu_computes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,11 +88,42 @@ static void test_fault_lists(void **state)
     assert_string_equal(text, "");
 }
 
+static void test_faults_of_calls_name_them(void **state)
+{
+    const char *text = "1:deny=nvmlDeviceGetMaxClockInfo,deny=nvmlInit_v2/3x2,deny=off,xid=79";
+    struct lull_fault_entry entry;
+
+    (void)state;
+    assert_int_equal(lull_fault_parse_next(&text, &entry, NULL), 0);
+    assert_string_equal(entry.call, "nvmlDeviceGetMaxClockInfo");
+    assert_true(entry.fault.value == 4);
+    assert_int_equal(entry.fault.remaining, LULL_FAULT_ALWAYS);
+    assert_int_equal(lull_fault_parse_next(&text, &entry, NULL), 0);
+    assert_true(entry.fault.value == 3);
+    assert_int_equal(entry.fault.remaining, 2);
+    assert_int_equal(lull_fault_parse_next(&text, &entry, NULL), 0);
+    assert_int_equal(entry.fault.remaining, 0);
+    assert_int_equal(lull_fault_parse_next(&text, &entry, NULL), 0);
+    assert_int_equal(entry.fault.remaining, 1); /* what happens to a GPU happens once */
+}
+
 static void test_malformed_faults_are_refused(void **state)
 {
-    const char *const texts[] = {
-        "",           "nothing",     "set_code=", "set_code=x1", "set_code=1x0", "64:no_effect",
-        ":no_effect", "set_code=1x", "=1",        "set_code=1@", "set_code=1@0", "set_code=1@2x3"};
+    const char *const texts[] = {"",
+                                 "nothing",
+                                 "set_code=",
+                                 "set_code=x1",
+                                 "set_code=1x0",
+                                 "64:no_effect",
+                                 "deny",
+                                 "deny=4",
+                                 "call_hang_ms=nvmlInit_v2",
+                                 ":no_effect",
+                                 "set_code=1x",
+                                 "=1",
+                                 "set_code=1@",
+                                 "set_code=1@0",
+                                 "set_code=1@2x3"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -111,6 +142,7 @@ int main(void)
         cmocka_unit_test(test_malformed_specs_name_the_character),
         cmocka_unit_test(test_unknown_models_are_answered_with_the_known),
         cmocka_unit_test(test_fault_lists),
+        cmocka_unit_test(test_faults_of_calls_name_them),
         cmocka_unit_test(test_malformed_faults_are_refused),
     };
 
