@@ -19,6 +19,7 @@ import sys
 LETTERS = {"device": "d", "set": "s", "handle": "h", "instance": "i", "pointer": "p", "optional": "-", "number": "-"}
 CODES = {"INVALID_ARGUMENT": "NVML_INVALID_ARGUMENT", "NOT_SUPPORTED": "NVML_NOT_SUPPORTED", "NOT_FOUND": "NVML_NOT_FOUND"}
 MOST_WORDS = 2
+FIELDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "nvml_fields.json")
 
 
 SETTER = re.compile(r"^nvml(Device|System|Unit|Gpm)?(Set|Reset|Clear|Freeze|Modify)|PowerSmoothing|Profile(Set|Clear|Update)")
@@ -46,7 +47,7 @@ stubs and refusals are counted as refused. DCGM's library answers each function 
 | refused | {refused} | 254 | answers are injected |
 | setters of the header that are not stubs | {setters} of {all_setters} | 4 | 37, each changes the value of its getter |
 | readings follow | clocks, power and work of the node | a file; curves over time if enabled | a file and injected values |
-| faults | `lull emulate --fault`: codes, hangs, loss, XID, reload, foreign writers and others, after a number of calls | \
+| faults | `lull emulate --fault` and `set`: codes, hangs and refusals of one call, loss, XID, ECC, remapped rows, reload, foreign writers and others, after a number of calls | \
 `nvml-mock-ctl`: lost, fallen off the bus, ECC, XID, any value of the file | `dcgmInjectNvmlDevice`: the code and value of any function |
 | older driver releases | `--driver` | a version text | no |
 
@@ -64,6 +65,21 @@ symbol then. NVML, `nvidia-smi` and `cuDriverGetVersion` report the versions of 
 
 First branches are known from the headers of CUDA 12.0 and newer. No driver of CUDA 13.5 was published when the table was made, so the
 functions of that header count to branch {newest}.
+
+## Fields
+
+`nvmlDeviceGetFieldValues` answers {answered} of {all_fields} field ids; a board that lacks a feature refuses its fields. A field with a getter has the
+getter's value. Fields without one are read from the node. `data/nvml_fields.json` has a row for each.
+
+| ids | first id, NVML_FI_ | getter, nvml | unit |
+|---|---|---|---|
+{fields}
+
+Refused with NOT_SUPPORTED:
+
+| reason | ids |
+|---|---|
+{refused_fields}
 
 ## Refused functions
 
@@ -115,13 +131,33 @@ def works_rows(table):
             for branch, names in sorted(groups.items())]
 
 
+def ids(row):
+    return str(row["first"]) if row["first"] == row["last"] else f"{row['first']}-{row['last']}"
+
+
+def field_rows(rows):
+    return [f"| {ids(row)} | {row['name']} | {short(row['getter'])} | {row['unit']} |" for row in rows if "read" in row]
+
+
+def refused_field_rows(rows):
+    groups = {}
+    for row in rows:
+        if "why" in row:
+            groups.setdefault(row["why"], []).append(ids(row))
+    return [f"| {why} | {', '.join(numbers)} |" for why, numbers in sorted(groups.items())]
+
+
 def page(table):
+    with open(FIELDS, encoding="utf-8") as file:
+        rows = json.load(file)["fields"]
     functions = table["functions"]
     setters = [function for function in functions if SETTER.search(function["name"])]
     yield PAGE.format(
         header=table["_about"]["header"].split(";")[0], exported=len(functions), working=count(functions, "works"),
         refused=count(functions, "refused"), setters=count(setters, "works"), all_setters=len(setters),
-        newest=table["drivers"][-1]["branch"],
+        newest=table["drivers"][-1]["branch"], all_fields=rows[-1]["last"],
+        answered=sum(row["last"] - row["first"] + 1 for row in rows if "read" in row),
+        fields="\n".join(field_rows(rows)), refused_fields="\n".join(refused_field_rows(rows)),
         releases="\n".join(release_row(table, driver) for driver in table["drivers"]),
         reasons="\n".join(reason_rows(table)), works="\n".join(works_rows(table)))
 
