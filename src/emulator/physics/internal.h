@@ -1,7 +1,7 @@
 /*
  * Shared by the files of the physics: physics.c (time and events), kernel_queue.c (kernels,
- * transfers, power), activity.c (use of the units) and publish.c (readings). No other process includes this.
- * SPDX-License-Identifier: Apache-2.0
+ * transfers, power), activity.c (use of the units) and publish.c (readings). No other process
+ * includes this. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PHYSICS_INTERNAL_H
 #define LULL_EMULATOR_PHYSICS_INTERNAL_H

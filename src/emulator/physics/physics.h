@@ -147,8 +147,8 @@ struct lull_physics_context {
     uint64_t owner_mark;
     uint32_t memory_mib; /* allocated by the caller; nothing here depends on it */
     struct lull_physics_use use;
-    uint64_t next;       /* number of the next work */
-    uint32_t count;      /* number of works that have not ended */
+    uint64_t next;  /* number of the next work */
+    uint32_t count; /* number of works that have not ended */
     /* One bit per place; ended work keeps its times until its place is taken again. */
     uint32_t unfinished; /* its work has not ended */
     uint32_t ready;
@@ -342,7 +342,7 @@ uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
 /* Sets the temperature to the steady one at this power, as if a job had just ended. */
 void lull_physics_warm(struct lull_physics *gpu, double power_w);
 
-/* Loses the GPU until a time: its work stands still and it draws idle power. */
+/* Loses the GPU until a time: it does no work and draws idle power. */
 void lull_physics_lose(struct lull_physics *gpu, int64_t until_ns);
 
 /* The true values at the time of the latest advance. */
