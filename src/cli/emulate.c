@@ -42,9 +42,9 @@ static const struct lull_option rows[] = {
                "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... `lull emulate set --list` "
                "lists the names.",
                .more =
-                   "A fault happens COUNT times, after AFTER calls without one. Without COUNT it "
-                   "lasts, but what happens to the GPU itself (an XID, a loss, another program's "
-                   "call) happens once, at the GPU's next call. Codes are the vendor's own. The "
+                   "A fault happens COUNT times instead of for ever, after AFTER calls without "
+                   "one. Give x1 to what happens to the GPU itself, at its next call: an XID, a "
+                   "loss, a reload, another program's call. Codes are the vendor's own. The "
                    "faults in $LULL_EMULATED_FAULT are injected as well."),
     LULL_VALUE("truth", "FILE", TEXT, struct emulate_arguments, truth,
                "Write what really happened on the GPUs into this file at the end, as JSON.",

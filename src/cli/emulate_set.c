@@ -77,7 +77,7 @@ const struct lull_program_command lull_emulate_set_command = {
         "path of its file; the default is $LULL_EMULATED_NODE. FAULT has the form of --fault: "
         "[GPU:]NAME[=VALUE[xCOUNT][@AFTER]][,...].",
     .after = "Examples:\n"
-             "  lull emulate set 0:xid=79\n"
+             "  lull emulate set 0:xid=79x1\n"
              "  lull emulate set deny=nvmlDeviceSetGpuLockedClocks energy_factor=2\n"
              "  lull emulate set deny=off energy_factor=off",
     .tables = {{rows, 0}},

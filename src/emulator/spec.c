@@ -162,18 +162,9 @@ bool lull_fault_is_of_call(enum lull_fault_kind kind)
     return kind == LULL_FAULT_DENY || kind == LULL_FAULT_CALL_HANG_MS;
 }
 
-bool lull_fault_happens(enum lull_fault_kind kind)
+bool lull_fault_happens_once(enum lull_fault_kind kind)
 {
-    static const enum lull_fault_kind happening[] = {
-        LULL_FAULT_XID,       LULL_FAULT_LOST_MS,       LULL_FAULT_MIG,
-        LULL_FAULT_RELOAD_MS, LULL_FAULT_FOREIGN_MHZ,   LULL_FAULT_FOREIGN_LIMIT_W,
-        LULL_FAULT_OFF_BUS,   LULL_FAULT_ECC_CORRECTED, LULL_FAULT_ECC_UNCORRECTED,
-        LULL_FAULT_ROW_REMAP};
-
-    for (size_t i = 0; i < sizeof(happening) / sizeof(happening[0]); i++)
-        if (happening[i] == kind)
-            return true;
-    return false;
+    return kind >= LULL_FAULT_OFF_BUS && kind <= LULL_FAULT_ROW_REMAP;
 }
 
 static int refuse_entry(const char *entry, size_t length, struct lull_error *err)
@@ -272,7 +263,7 @@ static int parse_entry(char *entry, struct lull_fault_entry *parsed)
         *equals = '\0';
     if (node_spec_find_kind(entry, &parsed->kind) < 0)
         return -EINVAL;
-    if (lull_fault_happens(parsed->kind))
+    if (lull_fault_happens_once(parsed->kind))
         parsed->fault.remaining = 1;
     if (equals != NULL)
         return parse_setting(equals + 1, parsed);

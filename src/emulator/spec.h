@@ -4,10 +4,11 @@
  * `set_code=10x1,0:hang_ms=3000@50`. Without GPU a fault holds for every GPU, without COUNT it
  * never ends, without AFTER it begins at once. What counts are calls of the kind that the fault
  * spoils; for faults that happen to the GPU itself, any call, and any look of a client that waits
- * for events. Those happen once without COUNT. VALUE off ends a fault. Faults of one call of NVML
- * have the value CALL or CALL/NUMBER: `deny=nvmlDeviceSetGpuLockedClocks` returns the code 4 (no
- * permission) or NUMBER, `call_hang_ms=nvmlDeviceGetPowerUsage/3000` takes longer. Threads: any.
- * SPDX-License-Identifier: Apache-2.0
+ * for events. off_bus, row_remap and those of ECC happen once without COUNT. VALUE off ends a
+ * fault. Faults of one call of NVML have the value CALL or CALL/NUMBER:
+ * `deny=nvmlDeviceSetGpuLockedClocks` returns the code 4 (no permission) or NUMBER,
+ * `call_hang_ms=nvmlDeviceGetPowerUsage/3000` takes longer. Threads: any. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_EMULATOR_SPEC_H
 #define LULL_EMULATOR_SPEC_H
@@ -75,9 +76,9 @@ enum lull_fault_kind {
     LULL_FAULT_KINDS,
 };
 
-/* Returns whether a fault is of one call of NVML, or happens to the GPU itself. */
+/* Returns whether a fault is of one call of NVML, or happens once without COUNT. */
 bool lull_fault_is_of_call(enum lull_fault_kind kind);
-bool lull_fault_happens(enum lull_fault_kind kind);
+bool lull_fault_happens_once(enum lull_fault_kind kind);
 
 /* The name of a kind in the textual form, and what it does, for people. */
 const char *lull_fault_name(enum lull_fault_kind kind);

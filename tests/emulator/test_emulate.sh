@@ -45,6 +45,17 @@ if [ "$(head -n 1 "$work/out")" != 666 ] || [ -z "$node" ] || [ -e "$node" ]; th
     failures=$((failures + 1))
 fi
 
+# The faults of the energy counter hold for every vendor.
+for model in A100 MI300X Max1550; do
+    for fault in energy_stuck_j=5 energy_wrap_j=5; do
+        "$@" --fault "$fault" "$model" -- "$1" gpus >"$work/out"
+        if ! grep -q 'energy [0-5] J' "$work/out"; then
+            echo "FAILED: $fault: $(cat "$work/out")"
+            failures=$((failures + 1))
+        fi
+    done
+done
+
 # Faults of a running node.
 "$@" A100 -- sh -c '"$@" set 0:get_code=3 && "$@" set --list && "$@" set "$LULL_EMULATED_NODE" get_code=off' \
     - "$@" >"$work/out" || { echo "FAILED: emulate set"; failures=$((failures + 1)); }

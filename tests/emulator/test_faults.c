@@ -483,7 +483,7 @@ static void test_memory_errors_are_counted_and_reported(void **state)
                      0);
     assert_int_equal(rows[1], 1);
     assert_int_equal(rows[2], 1);
-    inject("reload_ms=20");
+    inject("0:reload_ms=20x1");
     wait_for_code(read_power, device, NVML_LIBRARY_MISMATCH);
     for (int i = 0; i < 200 && init_again() != 0; i++)
         usleep(10000);

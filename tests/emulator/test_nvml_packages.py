@@ -87,6 +87,16 @@ def check_names(table, newest, oldest):
     print(f"names: {len(names)} in the newest header, {len(first)} of them in the oldest, all as in the table")
 
 
+def check_fields(rows, newest):
+    """Every field id of the newest header is in a row, and each row has the name of its first id."""
+    ids = {int(number): name for name, number in re.findall(r"#define NVML_FI_(\w+)\s+(\d+)\b", read(newest))}
+    most = next(number for number, name in ids.items() if name == "MAX")
+    assert rows[-1]["last"] == most - 1, (rows[-1], most)
+    wrong = [(row["first"], row["name"], ids.get(row["first"])) for row in rows if ids.get(row["first"]) != row["name"]]
+    assert not wrong, wrong
+    print(f"fields: {most - 1} in the newest header, all in the table")
+
+
 def check_structs(table, abi, path, folder):
     """Sizes of structs by the static asserts of our header, version words by the table; what a header lacks is left out."""
     text = read(path)
@@ -209,6 +219,8 @@ def main():
     abi, folder, lull = sys.argv[2:5]
     fetch(folder)
     newest, oldest = header(folder, "newest"), header(folder, "oldest")
+    check_fields(load(os.path.join(os.path.dirname(sys.argv[1]), "nvml_fields.json"))["fields"],
+                 header(folder, "newest"))
     check_names(table, newest, oldest)
     check_structs(table, abi, newest, folder)
     check_structs(table, abi, oldest, folder)

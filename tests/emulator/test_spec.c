@@ -90,7 +90,7 @@ static void test_fault_lists(void **state)
 
 static void test_faults_of_calls_name_them(void **state)
 {
-    const char *text = "1:deny=nvmlDeviceGetMaxClockInfo,deny=nvmlInit_v2/3x2,deny=off,xid=79";
+    const char *text = "1:deny=nvmlDeviceGetMaxClockInfo,deny=nvmlInit_v2/3x2,deny=off,off_bus";
     struct lull_fault_entry entry;
 
     (void)state;
