@@ -85,8 +85,10 @@ static int amdsmi_find_range(struct lull_amdsmi *amdsmi, struct amdsmi_die *die)
         amdsmi_widen(die, clock.min_mhz, clock.max_mhz);
     if (!amdsmi_fetch(amdsmi->od_info, die, &room))
         return code;
-    amdsmi_widen(die, as_mhz(room.od.sm_now.low), as_mhz(room.od.sm_now.high));
-    amdsmi_widen(die, as_mhz(room.od.sm_limits.low), as_mhz(room.od.sm_limits.high));
+    amdsmi_widen(die, as_mhz(room.od.ranges[0].low), as_mhz(room.od.ranges[0].high));
+    if (amdsmi->od_limits != 0)
+        amdsmi_widen(die, as_mhz(room.od.ranges[amdsmi->od_limits].low),
+                     as_mhz(room.od.ranges[amdsmi->od_limits].high));
     return code;
 }
 

@@ -58,7 +58,8 @@ const struct lull_library_meaning *lull_amdsmi_meaning(int code)
 
 static int amdsmi_load_library(struct lull_amdsmi *amdsmi, struct lull_error *err)
 {
-    static const char *const names[] = {"libamd_smi.so.26",
+    static const char *const names[] = {"libamd_smi.so.27",
+                                        "libamd_smi.so.26",
                                         "libamd_smi.so.25",
                                         "libamd_smi.so.24",
                                         "libamd_smi.so",
@@ -256,6 +257,15 @@ int lull_amdsmi_open_die(struct lull_amdsmi *amdsmi, uint32_t gpu)
     return AMDSMI_SUCCESS;
 }
 
+/* Version 27 has three ranges in force and three possible ones, 26.1 and older two. The version in
+ * between that changed it is unknown; a range of another clock must not be taken for the SM's. */
+static uint32_t find_od_limits(uint32_t major, uint32_t minor)
+{
+    if (major >= 27)
+        return 3;
+    return major == 26 && minor >= 2 ? 0 : 2;
+}
+
 static void read_versions(struct lull_amdsmi *amdsmi)
 {
     union amdsmi_room room = {.bytes = {0}};
@@ -267,6 +277,7 @@ static void read_versions(struct lull_amdsmi *amdsmi)
         amdsmi->power_offset = 2;
         amdsmi->name_bytes = 256;
     }
+    amdsmi->od_limits = find_od_limits(room.words[0], room.words[1]);
     for (uint32_t i = 0; i < amdsmi->die_count && amdsmi->driver_version[0] == '\0'; i++) {
         room = (union amdsmi_room){.bytes = {0}};
         if (amdsmi->driver_info != NULL && amdsmi->dies[i].handle != NULL &&

@@ -14,9 +14,9 @@
 #include "device/library.h"
 
 /*
- * ABI of amdsmi.h 24 to 26: int return codes, opaque handles. Structures only ever grew at their
- * end, except for power; so each is read through the fields at its front, in a buffer that is
- * larger than any version of it.
+ * ABI of amdsmi.h 24 to 27: int return codes, opaque handles. Structures only ever grew at their
+ * end, except for power and the overdrive table; so each is read through the fields at its front,
+ * in a buffer that is larger than any version of it.
  */
 enum { ROOM_BYTES = 4096 };
 
@@ -63,10 +63,10 @@ struct amdsmi_range {
     uint64_t reserved[2];
 };
 
+/* The ranges in force, of SM and memory first, and then those that are possible. Their number
+ * depends on the version. */
 struct amdsmi_od_info {
-    struct amdsmi_range sm_now;
-    struct amdsmi_range memory_now;
-    struct amdsmi_range sm_limits;
+    struct amdsmi_range ranges[6];
 };
 
 union amdsmi_room {
@@ -160,6 +160,7 @@ struct lull_amdsmi {
     char library_name[256];
     char driver_version[96];
     uint32_t power_offset; /* number of words before struct amdsmi_power_info */
+    uint32_t od_limits;    /* index of the possible SM range in the overdrive table; 0: unknown */
     uint32_t name_bytes;   /* of a process and its container in amdsmi_proc_info_t */
     uint32_t die_count;
     struct amdsmi_die dies[LULL_DEVICE_MAX_GPUS];

@@ -43,6 +43,7 @@ enum lull_node_setting {
     LULL_NODE_ECC_UNCORRECTED_EVER,
     LULL_NODE_ROWS,        /* rows that are or will be remapped */
     LULL_NODE_ROW_PENDING, /* some will be at the next reload of the driver */
+    LULL_NODE_AMD_PROFILE, /* AMD: the power profile as AMD SMI numbers it; 0: the default */
     LULL_NODE_SETTINGS,
 };
 

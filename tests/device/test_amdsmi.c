@@ -50,7 +50,7 @@ struct die {
 
 static struct die dies[4];
 static uint32_t die_count;
-static uint32_t version;
+static uint32_t version, minor_version;
 static int list_code, init_code;
 static uint32_t shut_downs;
 static uint32_t listed; /* dies */
@@ -70,6 +70,7 @@ static int fake_shut_down(void)
 static int fake_version(union amdsmi_room *room)
 {
     room->words[0] = version;
+    room->words[1] = minor_version;
     return 0;
 }
 
@@ -194,6 +195,7 @@ static int set_up(void **state)
     (void)state;
     die_count = 1;
     version = 26;
+    minor_version = 0;
     list_code = init_code = 0;
     shut_downs = 0;
     made_up = (struct lull_amdsmi){
@@ -331,8 +333,8 @@ static void the_widest_range_counts(void **state)
         struct lull_device_info info;
 
         dies[0].clock = rows[i].clock;
-        dies[0].od.sm_now = (struct amdsmi_range){.low = rows[i].od[0], .high = rows[i].od[1]};
-        dies[0].od.sm_limits = (struct amdsmi_range){.low = rows[i].od[2], .high = rows[i].od[3]};
+        dies[0].od.ranges[0] = (struct amdsmi_range){.low = rows[i].od[0], .high = rows[i].od[1]};
+        dies[0].od.ranges[2] = (struct amdsmi_range){.low = rows[i].od[2], .high = rows[i].od[3]};
         open_die();
         info = describe_die();
         assert_int_equal(info.sm_clocks_mhz[0], rows[i].highest_mhz);
@@ -342,6 +344,36 @@ static void the_widest_range_counts(void **state)
     assert_int_equal(as_mhz(999999), 999999);
     assert_int_equal(as_mhz(1000000), 1);
     assert_int_equal(as_mhz(2099999999), 2099);
+}
+
+/* The overdrive table's possible SM range is elsewhere in version 27, and unknown in some. */
+static void the_possible_range_depends_on_the_version(void **state)
+{
+    static const struct {
+        uint32_t major, minor;
+        uint32_t index; /* of the SM's possible range; 0: it is not used */
+    } rows[] = {{24, 7, 2}, {25, 3, 2}, {26, 0, 2}, {26, 1, 2}, {26, 2, 0},
+                {26, 5, 0}, {27, 0, 3}, {27, 1, 3}, {28, 0, 3}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct lull_device_info info;
+
+        version = rows[i].major;
+        minor_version = rows[i].minor;
+        dies[0].clock = (struct amdsmi_clock_info){0, 500, 560};
+        memset(&dies[0].od, 0, sizeof(dies[0].od));
+        for (uint32_t range = 1; range < 6; range++) /* of other clocks */
+            dies[0].od.ranges[range] = (struct amdsmi_range){.low = 1, .high = 9000};
+        if (rows[i].index != 0)
+            dies[0].od.ranges[rows[i].index] = (struct amdsmi_range){.low = 300, .high = 700};
+        open_die();
+        info = describe_die();
+        assert_int_equal(info.sm_clocks_mhz[0], rows[i].index != 0 ? 700 : 560);
+        assert_int_equal(info.sm_clocks_mhz[info.sm_clock_count - 1],
+                         rows[i].index != 0 ? 300 : 500);
+        close_die();
+    }
 }
 
 static uint32_t count_clocks(uint32_t lowest_mhz, uint32_t highest_mhz, uint32_t *last_mhz_out)
@@ -428,10 +460,10 @@ static void what_is_not_told_is_not_valid(void **state)
 
 static void power_lies_elsewhere_in_newer_versions(void **state)
 {
-    static const uint32_t versions[] = {24, 25, 26};
+    static const uint32_t versions[] = {24, 25, 26, 27};
 
     (void)state;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) {
         version = versions[i];
         dies[0].power[0] = 100;
         dies[0].power[1] = 90;
@@ -686,6 +718,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_die_is_described, set_up),
         cmocka_unit_test_setup(the_widest_range_counts, set_up),
+        cmocka_unit_test_setup(the_possible_range_depends_on_the_version, set_up),
         cmocka_unit_test_setup(clocks_are_listed_in_steps, set_up),
         cmocka_unit_test_setup(what_is_not_told_is_not_valid, set_up),
         cmocka_unit_test_setup(power_lies_elsewhere_in_newer_versions, set_up),

@@ -1,8 +1,8 @@
 /*
  * Every vendor's GPUs behind lull_devices, by the same checks: reports agree with the true state of
  * the emulated node, settings take effect, failures have Lull's codes. Usage: test_vendor VENDOR
- * (nvidia, amd, amd-24, amd-25, amd-module or intel). The library search path determines which of
- * the emulated libraries is loaded. SPDX-License-Identifier: Apache-2.0
+ * (nvidia, amd, amd-24, amd-25, amd-27, amd-module or intel). The library search path determines
+ * which of the emulated libraries is loaded. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>
@@ -67,6 +67,18 @@ static const struct vendor vendors[] = {
     {"amd",
      "2xMI300X",
      "26",
+     "MI300X",
+     ALL,
+     2100,
+     132,
+     1000,
+     750000,
+     {10, 2, 31, 30},
+     passing_amd,
+     false},
+    {"amd-27",
+     "2xMI300X",
+     "27",
      "MI300X",
      ALL,
      2100,

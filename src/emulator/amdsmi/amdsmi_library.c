@@ -15,9 +15,9 @@ uint32_t amdsmi_abi(void)
     const char *wanted = getenv("LULL_EMULATED_AMD_SMI");
     const long abi = wanted != NULL ? strtol(wanted, NULL, 10) : 0;
 
-    if (abi >= 24 && abi <= 26)
+    if (abi >= 24 && abi <= 27)
         return (uint32_t)abi;
-    return 26;
+    return LULL_AMDSMI_MAJOR;
 }
 
 AMDSMI_EXPORT(amdsmi_init, uint64_t flags)
@@ -37,16 +37,32 @@ AMDSMI_EXPORT(amdsmi_shut_down, void)
     return AMDSMI_OK;
 }
 
-AMDSMI_EXPORT(amdsmi_get_lib_version, uint32_t *version_out)
+AMDSMI_EXPORT(amdsmi_get_lib_version, struct amdsmi_version *version_out)
 {
-    const struct amdsmi_version numbers = {amdsmi_abi() == 26 ? 26 : 7, 0, 0};
+    const uint32_t abi = amdsmi_abi();
+    struct amdsmi_version version = {{abi, 0, 0, 0}, "emulated"};
 
     if (version_out == NULL)
         return AMDSMI_INVAL;
-    if (amdsmi_abi() < 26)
-        *version_out++ = amdsmi_abi(); /* these versions begin with the year */
-    memcpy(version_out, &numbers, sizeof(numbers));
+    if (abi < 26) /* the year comes first */
+        version.numbers[1] = 7;
+    *version_out = version;
     return AMDSMI_OK;
+}
+
+int amdsmi_enter_library(void)
+{
+    return lull_driver_is_open(&driver) ? AMDSMI_OK : AMDSMI_NOT_INIT;
+}
+
+struct lull_driver_gpu *amdsmi_gpu_at(uint32_t position)
+{
+    return lull_driver_gpu_at(&driver, position);
+}
+
+uint32_t amdsmi_gpu_count(void)
+{
+    return driver.gpu_count;
 }
 
 /* ---- handles ---- */
@@ -71,6 +87,8 @@ static int amdsmi_handle_find_gpu(const void *handle, const struct lull_driver_g
 {
     if (!lull_driver_is_open(&driver))
         return AMDSMI_NOT_INIT;
+    if (handle == NULL)
+        return AMDSMI_INVAL;
     for (uint32_t i = 0; i < driver.gpu_count; i++) {
         *gpu_out = lull_driver_gpu_at(&driver, i);
         if (*gpu_out == handle)
@@ -145,49 +163,4 @@ uint32_t amdsmi_module(const struct lull_driver_gpu *gpu, const struct lull_driv
     if (is_next_die(gpu, dies[1]))
         return 2;
     return 1;
-}
-
-/* ---- names ---- */
-
-AMDSMI_EXPORT(amdsmi_get_gpu_asic_info, void *handle, char *info)
-{
-    AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
-    /* Only the first field of a long structure, the name, is filled: clients read no other. */
-    snprintf(info, sizeof(gpu->model.product), "%s", gpu->model.product);
-    return AMDSMI_OK;
-}
-
-AMDSMI_EXPORT(amdsmi_get_gpu_driver_info, void *handle, char *info)
-{
-    AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
-    snprintf(info, 64, "6.12.12-emulated");
-    return AMDSMI_OK;
-}
-
-AMDSMI_EXPORT(amdsmi_get_gpu_enumeration_info, void *handle, struct amdsmi_enumeration *info)
-{
-    AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
-    *info = (struct amdsmi_enumeration){128 + gpu->position, gpu->position, gpu->position + 1,
-                                        gpu->position};
-    return AMDSMI_OK;
-}
-
-AMDSMI_EXPORT(amdsmi_get_gpu_device_bdf, void *handle, uint64_t *bdf_out)
-{
-    AMDSMI_ENTER(amdsmi_enter(handle, bdf_out, &gpu));
-    *bdf_out = (uint64_t)((7 + 3 * (driver.gpu_count - 1 - gpu->position)) & 0xff) << 8;
-    return AMDSMI_OK;
-}
-
-AMDSMI_EXPORT(amdsmi_get_gpu_device_uuid, void *handle, unsigned *size, char *uuid)
-{
-    const unsigned least = 38;
-
-    AMDSMI_ENTER(amdsmi_enter(handle, uuid, &gpu));
-    if (size == NULL || *size < least)
-        return AMDSMI_INVAL;
-    snprintf(uuid, *size, "%02x%s-0000-1000-%04x-%012llx", (unsigned)gpu->identity[0] & 0xff,
-             "ff74a1", (unsigned)gpu->identity[1] & 0xffff,
-             (unsigned long long)(gpu->identity[0] >> 16));
-    return AMDSMI_OK;
 }

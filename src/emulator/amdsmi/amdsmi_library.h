@@ -1,7 +1,11 @@
 /*
- * The emulated libamd_smi: as much of its binary interface as managing power needs, declared from
- * its documentation (versions 24 to 26), and what its files share. Handles of sockets and of
- * processors are addresses of GPUs: each die is a socket of its own.
+ * The emulated libamd_smi: its binary interface, declared from its documentation (versions 24 to
+ * 27), and what its files share. Handles of sockets and of processors are addresses of GPUs: each
+ * die is a socket of its own. Only functions that AMDSMI_EXPORT declares are exported; the build
+ * hides all others.
+ *
+ * The sources are built twice: for libamd_smi.so.26 and for libamd_smi.so.27, which
+ * LULL_AMDSMI_MAJOR names.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -19,14 +23,16 @@ enum amdsmi_code {
     AMDSMI_UNSUPPORTED = 2,
     AMDSMI_NO_PERM = 10,
     AMDSMI_OUT_OF_BOUNDS = 17,
+    AMDSMI_BUSY = 30,
     AMDSMI_NOT_FOUND = 31,
     AMDSMI_NOT_INIT = 32,
     AMDSMI_NOT_LOADED = 34,
     AMDSMI_SMALL = 41,
 };
 
-struct amdsmi_version { /* in versions 24 and 25 the year precedes these */
-    uint32_t major, minor, release;
+struct amdsmi_version { /* in versions 24 and 25 the year precedes the three numbers */
+    uint32_t numbers[4];
+    const char *build;
 };
 
 struct amdsmi_clk {
@@ -70,6 +76,15 @@ struct amdsmi_freq_range {
 
 struct amdsmi_od {
     struct amdsmi_freq_range current_sclk, current_mclk, sclk_limits, mclk_limits;
+    uint64_t curve[6];
+    uint32_t regions;
+};
+
+struct amdsmi_od_27 {
+    struct amdsmi_freq_range current_sclk, current_mclk, current_fclk;
+    struct amdsmi_freq_range sclk_limits, mclk_limits, fclk_limits;
+    uint64_t curve[6];
+    uint32_t regions;
 };
 
 struct amdsmi_proc_24 {
@@ -97,6 +112,8 @@ struct amdsmi_proc_25 { /* since version 25 [from memory; 26 by its documentatio
     uint32_t reserved[11];
 };
 
+_Static_assert(sizeof(struct amdsmi_version) == 24, "amdsmi_version_t");
+_Static_assert(sizeof(struct amdsmi_od) == 184, "amdsmi_od_volt_freq_data_t of 26.0");
 _Static_assert(sizeof(struct amdsmi_proc_24) == 224, "amdsmi_proc_info_t of 24");
 _Static_assert(sizeof(struct amdsmi_proc_25) == 704, "amdsmi_proc_info_t of 26");
 _Static_assert(sizeof(struct amdsmi_clk) == 32, "amdsmi_clk_info_t");
@@ -109,13 +126,16 @@ _Static_assert(sizeof(struct amdsmi_usage) == 64, "amdsmi_engine_usage_t");
 #define AMDSMI_NOT_REPORTED UINT32_MAX
 
 #define AMDSMI_EXPORT(name, ...)                                                                   \
-    int name(__VA_ARGS__);                                                                         \
+    __attribute__((visibility("default"))) int name(__VA_ARGS__);                                  \
     int name(__VA_ARGS__)
 
 #define AMDSMI_ENTER(entry) LULL_DRIVER_ENTER(struct lull_driver_gpu, gpu, entry)
 
-/* The version whose layouts are in use: LULL_EMULATED_AMD_SMI, 24 to 26, or else 26. */
+/* The version whose layouts are in use: LULL_EMULATED_AMD_SMI, 24 to 27, or else the file's own. */
 uint32_t amdsmi_abi(void);
+
+/* Checks initialisation alone. */
+int amdsmi_enter_library(void);
 
 /* Checks initialisation, the handle and the output pointer, and suffers get faults. */
 int amdsmi_enter(void *handle, const void *output, const struct lull_driver_gpu **gpu_out);
@@ -128,5 +148,31 @@ int amdsmi_enter_root(void *handle, const struct lull_driver_gpu **gpu_out);
  * the counters of its first die. Returns their number, which is 0 for a second die.
  */
 uint32_t amdsmi_module(const struct lull_driver_gpu *gpu, const struct lull_driver_gpu *dies[2]);
+
+/* The GPUs of the node in the order of HIP; NULL: there is none at that position. */
+struct lull_driver_gpu *amdsmi_gpu_at(uint32_t position);
+uint32_t amdsmi_gpu_count(void);
+
+/* The PCI address as amdsmi_bdf_t: 3 bits of function, 5 of device, 8 of bus, then the domain. */
+uint64_t amdsmi_bdf(const struct lull_driver_gpu *gpu);
+
+/* The memory that processes have allocated on the GPU. */
+uint64_t amdsmi_used_bytes(const struct lull_driver_gpu *gpu);
+
+/* Total power of the dies of a module according to the board's meters, and the sum of their
+ * limits. */
+struct lull_amdsmi_drawn {
+    uint64_t power_mw;
+    uint64_t energy_mj;
+    double limit_w;
+    double highest_w;
+    double default_w;
+};
+
+struct lull_amdsmi_drawn amdsmi_read_drawn(const struct lull_driver_gpu *gpu);
+
+/* The counter of the module's energy, in steps of AMDSMI_RESOLUTION_UJ. */
+#define AMDSMI_RESOLUTION_UJ 15.3 /* as AMD SMI documents it */
+uint64_t amdsmi_energy_count(const struct lull_driver_gpu *gpu);
 
 #endif

@@ -7,23 +7,11 @@
 
 #include "emulator/amdsmi/amdsmi_library.h"
 
-static const double resolution_uj = 15.3; /* energy of one count, as AMD SMI documents it */
-
-/* Total power of the dies of a module according to the board's meters, and the sum of their
- * limits. */
-struct drawn {
-    uint64_t power_mw;
-    uint64_t energy_mj;
-    double limit_w;
-    double highest_w;
-    double default_w;
-};
-
-static struct drawn read_drawn(const struct lull_driver_gpu *gpu)
+struct lull_amdsmi_drawn amdsmi_read_drawn(const struct lull_driver_gpu *gpu)
 {
     const struct lull_driver_gpu *dies[2];
     const uint32_t count = amdsmi_module(gpu, dies);
-    struct drawn drawn = {0};
+    struct lull_amdsmi_drawn drawn = {0};
 
     for (uint32_t i = 0; i < count; i++) {
         const struct lull_driver_gpu *die = dies[i];
@@ -47,7 +35,7 @@ AMDSMI_EXPORT(amdsmi_get_power_info, void *handle, void *info)
 
     AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
     values[gpu->model.dies_per_module == 2 ? 1 : 0] =
-        (lull_driver_spoil_power_mw(gpu, (uint32_t)read_drawn(gpu).power_mw) + 500) / 1000;
+        (lull_driver_spoil_power_mw(gpu, (uint32_t)amdsmi_read_drawn(gpu).power_mw) + 500) / 1000;
     if (amdsmi_abi() == 24) {
         const struct amdsmi_power_24 power = {.current_socket_power = values[0],
                                               .average_socket_power = values[1]};
@@ -64,6 +52,13 @@ AMDSMI_EXPORT(amdsmi_get_power_info, void *handle, void *info)
     return AMDSMI_OK;
 }
 
+uint64_t amdsmi_energy_count(const struct lull_driver_gpu *gpu)
+{
+    const uint64_t mj = lull_driver_spoil_energy_mj(gpu, amdsmi_read_drawn(gpu).energy_mj);
+
+    return (uint64_t)((double)mj * 1e3 / AMDSMI_RESOLUTION_UJ);
+}
+
 AMDSMI_EXPORT(amdsmi_get_energy_count, void *handle, uint64_t *count_out, float *resolution_out,
               uint64_t *time_out)
 {
@@ -72,10 +67,9 @@ AMDSMI_EXPORT(amdsmi_get_energy_count, void *handle, uint64_t *count_out, float 
         return AMDSMI_INVAL;
     if (!lull_driver_has_energy(gpu))
         return AMDSMI_UNSUPPORTED;
-    *count_out = (uint64_t)((double)lull_driver_spoil_energy_mj(gpu, read_drawn(gpu).energy_mj) *
-                            1e3 / resolution_uj);
+    *count_out = amdsmi_energy_count(gpu);
     if (resolution_out != NULL)
-        *resolution_out = (float)resolution_uj;
+        *resolution_out = (float)AMDSMI_RESOLUTION_UJ;
     *time_out = (uint64_t)lull_node_now_ns(gpu->node);
     return AMDSMI_OK;
 }
@@ -83,12 +77,12 @@ AMDSMI_EXPORT(amdsmi_get_energy_count, void *handle, uint64_t *count_out, float 
 /* The lowest cap is given as 0, as kernels before 6.7 do. */
 AMDSMI_EXPORT(amdsmi_get_power_cap_info, void *handle, uint32_t sensor, struct amdsmi_cap *info)
 {
-    struct drawn drawn;
+    struct lull_amdsmi_drawn drawn;
 
     AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
     if (sensor != 0)
         return AMDSMI_INVAL;
-    drawn = read_drawn(gpu);
+    drawn = amdsmi_read_drawn(gpu);
     *info = (struct amdsmi_cap){
         .power_cap = (uint64_t)llround(drawn.limit_w * 1e6),
         .default_power_cap = (uint64_t)llround(drawn.default_w * 1e6),
@@ -142,6 +136,17 @@ AMDSMI_EXPORT(amdsmi_get_gpu_activity, void *handle, struct amdsmi_usage *usage)
 /* ---- processes ---- */
 
 static const uint64_t context_bytes = UINT64_C(512) << 20;
+
+uint64_t amdsmi_used_bytes(const struct lull_driver_gpu *gpu)
+{
+    struct lull_driver_process processes[LULL_PHYSICS_CONTEXTS];
+    const uint32_t count = lull_driver_processes(gpu->node, gpu->index, processes);
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += processes[i].contexts * context_bytes;
+    return bytes;
+}
 
 AMDSMI_EXPORT(amdsmi_get_gpu_process_list, void *handle, uint32_t *count, void *list)
 {
