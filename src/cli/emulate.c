@@ -283,7 +283,7 @@ const struct lull_program_command lull_emulate_command = {
     .arguments = "SPEC -- COMMAND [ARG...]",
     .about = "Runs COMMAND on a node of emulated GPUs, such as 4xA100-SXM4-40GB or 2xH100,2xA40. "
              "The command and its children see the GPUs through libnvidia-ml.so.1 and nvidia-smi "
-             "(AMD's, 2xMI300X, through libamd_smi.so.26; Intel's, 2xMax1550, through "
+             "(AMD's, 2xMI300X, through libamd_smi.so.26 and .27; Intel's, 2xMax1550, through "
              "libze_loader.so.1). They vanish with the command. The exit status is that of the "
              "command, or 128+N if signal N ended it.",
     .after = "Example:\n"

@@ -8,9 +8,10 @@ import os
 import re
 import subprocess
 import sys
-import venv
 
-PACKAGE = "amdsmi==7.0.2"
+from test_clients import make_venv
+
+PACKAGES = ["amdsmi==7.0.2"]
 
 # Runs with the package on a node with two MI300X.
 CLIENT = r"""
@@ -132,17 +133,6 @@ except amdsmi.AmdSmiLibraryException as error:
 """
 
 
-def make_venv(folder):
-    python = os.path.join(folder, "bin", "python")
-    if not os.path.exists(os.path.join(folder, "done")):
-        venv.create(folder, with_pip=True, clear=True)
-        if subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", PACKAGE],
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
-            return None
-        open(os.path.join(folder, "done"), "w").close()
-    return python
-
-
 def list_names(library):
     lines = subprocess.run(["nm", "-D", "--defined-only", library], stdout=subprocess.PIPE, text=True, check=True).stdout
     return {line.split()[-1] for line in lines.splitlines()} - {"lull_emulated_library"}
@@ -162,10 +152,7 @@ def check_exports(first, second):
 def main():
     folder, first, second, *program = sys.argv[1:]
     check_exports(first, second)
-    python = make_venv(folder)
-    if python is None:
-        print("SKIP: the package index is not available")
-        return 77
+    python = make_venv(folder, PACKAGES)
     environment = dict(os.environ)
     for name in ("ROCM_HOME", "ROCM_PATH", "LULL_EMULATED_AMD_SMI"):
         environment.pop(name, None)

@@ -110,24 +110,24 @@ for name in sorted(names):
 """
 
 
-def make_venv(path):
+def make_venv(path, packages):
     python = os.path.join(path, "bin", "python")
     done = os.path.join(path, "complete")
-    packages = "\n".join(PACKAGES)
-    if not os.path.exists(done) or open(done, encoding="utf-8").read() != packages:
+    wanted = "\n".join(packages)
+    if not os.path.exists(done) or open(done, encoding="utf-8").read() != wanted:
         venv.create(path, with_pip=True, clear=True)
         result = subprocess.run([python, "-m", "pip", "install", "--quiet", "--retries", "1",
-                                 "--timeout", "15", *PACKAGES], check=False)
+                                 "--timeout", "15", *packages], check=False)
         if result.returncode != 0:
             print("skipped: the package index cannot be reached")
             sys.exit(77)
         with open(done, "w", encoding="utf-8") as file:
-            file.write(packages)
+            file.write(wanted)
     return python
 
 
 def main():
-    python = make_venv(sys.argv[1])
+    python = make_venv(sys.argv[1], PACKAGES)
     tool = os.path.join(os.path.dirname(python), "")
     emulate = [*sys.argv[2:], "--seed", "0"]
 

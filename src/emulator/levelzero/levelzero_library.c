@@ -111,12 +111,20 @@ ZES_EXPORT(zesDriverGet, uint32_t *count, void **drivers)
     return ZE_SUCCESS;
 }
 
-ZES_EXPORT(zesDeviceGet, const void *of, uint32_t *count, const void **devices)
+int zes_enter_driver(const void *of)
 {
     if (!lull_driver_is_open(&driver))
         return ZE_UNINITIALIZED;
-    if (of != &driver || count == NULL)
-        return of == NULL ? ZE_INVALID_NULL_HANDLE : ZE_INVALID_ARGUMENT;
+    if (of == NULL)
+        return ZE_INVALID_NULL_HANDLE;
+    return of == &driver ? ZE_SUCCESS : ZE_INVALID_ARGUMENT;
+}
+
+ZES_EXPORT(zesDeviceGet, const void *of, uint32_t *count, const void **devices)
+{
+    LULL_DRIVER_CHECK(zes_enter_driver(of));
+    if (count == NULL)
+        return ZE_INVALID_ARGUMENT;
     for (uint32_t i = 0; devices != NULL && i < *count && i < driver.gpu_count; i++)
         devices[i] = &handles[i][ZES_DEVICE];
     zes_give_count(count, driver.gpu_count);

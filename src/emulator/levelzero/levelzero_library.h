@@ -1,6 +1,7 @@
 /*
- * The emulated libze_loader: as much of Sysman's binary interface as managing power needs, declared
- * from its documentation (1.17), and what its files share.
+ * The emulated libze_loader: Sysman's binary interface, declared from its documentation (1.17), and
+ * what its files share. Only functions that ZES_EXPORT declares are exported; the build hides all
+ * others.
  *
  * A card has two stacks. Each has a clock domain and a power domain of its own; the physics has one
  * clock for both, which goes as high as the less limited stack allows.
@@ -114,6 +115,22 @@ struct zes_engine_facts {
     uint32_t subdevice;
 };
 
+struct zes_memory_facts {
+    struct ze_base base;
+    int32_t type;
+    uint8_t on_subdevice;
+    uint32_t subdevice;
+    int32_t location;
+    uint64_t bytes;
+    int32_t bus_bits, channels;
+};
+
+struct zes_memory_now {
+    struct ze_base base;
+    int32_t health;
+    uint64_t free_bytes, bytes;
+};
+
 struct zes_process_now {
     struct ze_base base;
     uint32_t pid;
@@ -121,6 +138,8 @@ struct zes_process_now {
     uint32_t engines;
 };
 
+_Static_assert(sizeof(struct zes_memory_facts) == 48, "zes_mem_properties_t");
+_Static_assert(sizeof(struct zes_memory_now) == 40, "zes_mem_state_t");
 _Static_assert(sizeof(struct zes_process_now) == 48, "zes_process_state_t");
 _Static_assert(sizeof(struct ze_core_properties) == 368, "ze_device_properties_t");
 _Static_assert(sizeof(struct zes_device_facts) == 776, "zes_device_properties_t");
@@ -141,6 +160,7 @@ enum zes_part {
     ZES_CARD_POWER,
     ZES_SENSOR,
     ZES_ENGINES,
+    ZES_MEMORY,
     ZES_PARTS,
 };
 
@@ -151,10 +171,13 @@ struct zes_handle {
 };
 
 #define ZES_EXPORT(name, ...)                                                                      \
-    int name(__VA_ARGS__);                                                                         \
+    __attribute__((visibility("default"))) int name(__VA_ARGS__);                                  \
     int name(__VA_ARGS__)
 
 #define ZES_ENTER(entry) LULL_DRIVER_ENTER(struct zes_handle, handle, entry)
+
+/* Checks initialisation and the handle of the driver. */
+int zes_enter_driver(const void *of);
 
 /* Checks initialisation, the handle, its kind (first..last) and the output, and suffers get faults.
  */

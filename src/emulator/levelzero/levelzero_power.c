@@ -1,5 +1,5 @@
 /*
- * The power domains of the stacks and of the card, temperature and activity.
+ * The power domains of the stacks and of the card, temperature, activity, processes and memory.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -13,6 +13,8 @@ enum {
     TYPE_TEMPERATURE = 0x14,
     TYPE_ENGINE = 5,
     TYPE_PROCESS = 0x16,
+    TYPE_MEMORY = 0xb,
+    TYPE_MEMORY_STATE = 0x1e,
     ENGINE_COMPUTE = 1 << 1,
     LEVEL_SUSTAINED = 1,
     LEVEL_PEAK = 3,
@@ -198,5 +200,44 @@ ZES_EXPORT(zesDeviceProcessesGetState, const void *device, uint32_t *count,
                                            .engines = ENGINE_COMPUTE};
     }
     zes_give_count(count, there);
+    return ZE_SUCCESS;
+}
+
+/* ---- memory: one module for the whole card ---- */
+
+ZES_EXPORT(zesDeviceEnumMemoryModules, const void *device, uint32_t *count, const void **modules)
+{
+    return zes_list_parts(device, ZES_MEMORY, ZES_MEMORY, count, modules);
+}
+
+ZES_EXPORT(zesMemoryGetProperties, const void *module, struct zes_memory_facts *out)
+{
+    const int32_t hbm = 0;
+    const int32_t on_device = 1;
+
+    ZES_ENTER(zes_enter_struct(module, ZES_MEMORY, ZES_MEMORY, out, TYPE_MEMORY, &handle));
+    *out = (struct zes_memory_facts){.base = out->base,
+                                     .type = hbm,
+                                     .location = on_device,
+                                     .bytes = (uint64_t)handle->gpu->model.memory_mib << 20,
+                                     .bus_bits = (int32_t)handle->gpu->model.bus_bits,
+                                     .channels = -1};
+    return ZE_SUCCESS;
+}
+
+ZES_EXPORT(zesMemoryGetState, const void *module, struct zes_memory_now *out)
+{
+    const int32_t healthy = 1;
+    struct lull_driver_process processes[LULL_PHYSICS_CONTEXTS];
+    uint32_t count;
+
+    ZES_ENTER(zes_enter_struct(module, ZES_MEMORY, ZES_MEMORY, out, TYPE_MEMORY_STATE, &handle));
+    *out = (struct zes_memory_now){.base = out->base,
+                                   .health = healthy,
+                                   .bytes = (uint64_t)handle->gpu->model.memory_mib << 20};
+    out->free_bytes = out->bytes;
+    count = lull_driver_processes(handle->gpu->node, handle->gpu->index, processes);
+    for (uint32_t i = 0; i < count; i++)
+        out->free_bytes -= processes[i].contexts * context_bytes;
     return ZE_SUCCESS;
 }
