@@ -232,8 +232,8 @@ bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out)
     return true;
 }
 
-/* Root of a plain container lacks CAP_SYS_ADMIN for good. On a real node it may not set clocks; the
- * emulated one lets it, so that it can be tried in a container. */
+/* Root of a plain container lacks CAP_SYS_ADMIN permanently. On a real node it may not set clocks;
+ * the emulated one lets it, so that it can be tried in a container. */
 static bool is_administrator(uint32_t vendor)
 {
     if (vendor == LULL_GPU_NVIDIA && lull_process_may_have_admin())

@@ -262,7 +262,7 @@ static void test_locking_rounds_clamps_and_resets(void **state)
     assert_int_equal(read_clock(device), 1410);
 }
 
-/* Root without CAP_SYS_ADMIN sets no clocks, but in a container that lacks it for good. */
+/* Root without CAP_SYS_ADMIN sets no clocks, but in a container that lacks it permanently. */
 static int lock_without_capability(bool is_container)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

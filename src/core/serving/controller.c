@@ -33,7 +33,7 @@ static const double search_s = 2.0;
 static const double search_requests = 10.0;
 static const double search_wait_s = 10.0; /* instead of the requests, where they are rare */
 /* Where no lower clock seems to save, one step of the search is tried this often, s. Default: a
- * first window that was disturbed must not decide for good; each try lasts search_s. */
+ * first window that was disturbed must not decide permanently; each try lasts search_s. */
 static const double explore_s = 30.0;
 /* Time for which a danger keeps the clock highest. Default: a burst is served first; longer costs
  * energy. */
