@@ -308,8 +308,6 @@ static void reload_driver(struct lull_node *node, double away_ms)
 static void lose_gpu(struct lull_node *node, uint32_t gpu, int64_t until_ns)
 {
     atomic_store(&node->shared->gpus[gpu].lost_until_ns, until_ns);
-    lull_physics_lose(lull_node_begin(node, gpu), until_ns);
-    lull_node_end(node, gpu, true);
 }
 
 static void add_xid(struct lull_node *node, uint32_t gpu, uint64_t xid)

@@ -196,7 +196,7 @@ class Figures(unittest.TestCase):
                          ("latency objective", "proven", "TTFT 500 ms, TPOT 50 ms, p99"))
         self.assertEqual((job["saving_ratio"], find(samples, "lull_run_saving_ratio", run=name)[0][1]), (0.312, 0.312))
         self.assertEqual((job["serving"]["missed"], job["serving"]["parked_s"], job["serving"]["parked_now_s"]), (49, 512, None))
-        self.assertEqual(find(samples, "lull_serving_tpot_seconds", run=name, quantile="0.5")[0][1], 0.03125)
+        self.assertEqual(find(samples, "lull_serving_tpot_seconds", run=name, percentile="50")[0][1], 0.03125)
         self.assertEqual(find(samples, "lull_serving_output_token_energy_joules", run=name)[0][1], 0.42)
         self.assertEqual([labels["mode"] for labels, value in find(samples, "lull_serving_mode", run=name) if value == 1], ["proven"])
         self.assertEqual({value for _, value in find(samples, "lull_serving_figure_valid", run=name)}, {1})

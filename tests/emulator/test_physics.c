@@ -433,25 +433,6 @@ static void test_half_a_load_is_half_a_utilisation(void **state)
     assert_int_equal(gpu.contexts[0].use.busy_percent, gpu.utilization_percent);
 }
 
-static void test_a_lost_gpu_computes_nothing(void **state)
-{
-    const struct lull_gpu_model *model = find_model("H100");
-
-    (void)state;
-    lull_physics_init(&gpu, model, 0, 0);
-    load(lull_gpu_model_profile(model, "llm_decode"), 2);
-    lull_physics_advance(&gpu, S(1));
-    lull_physics_lose(&gpu, S(4));
-    lull_physics_advance(&gpu, S(3.9));
-    assert_int_equal(gpu.utilization_percent, 0);
-    check_within("power of a lost GPU, W", lull_physics_power_w(&gpu), 0.8 * model->idle_w,
-                 1.2 * model->idle_w);
-    check_within("work done, s", lull_physics_activity_of(&gpu).sm, 0.999, 1.001);
-    lull_physics_advance(&gpu, S(6));
-    check_within("work done, s", lull_physics_activity_of(&gpu).sm, 1.999, 2.001);
-    assert_false(lull_physics_is_busy(&gpu));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,7 +451,6 @@ int main(void)
         cmocka_unit_test(test_utilisation_power_and_energy_agree),
         cmocka_unit_test(test_units_work_as_much_as_their_kernels),
         cmocka_unit_test(test_half_a_load_is_half_a_utilisation),
-        cmocka_unit_test(test_a_lost_gpu_computes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,10 +107,6 @@ void lull_physics_update_activity(struct lull_physics *gpu)
         all.kernels += works[i].kernels;
         all.channels += works[i].channels;
     }
-    if (lull_physics_is_lost(gpu)) {
-        gpu->activity_rate = (struct lull_physics_activity){0};
-        return;
-    }
     share_busy_time(gpu, works, &all);
     taken = fmin((double)all.channels / gpu->model.sm_count, 1.0);
     gpu->activity_rate.sm = all.kernels > 0 ? 1.0 : taken;

@@ -33,9 +33,6 @@ void lull_physics_finish_work(struct lull_physics *gpu);
 /* Computes speeds and end times of kernels and transfers at the present clock. */
 void lull_physics_update_work(struct lull_physics *gpu);
 
-/* Returns whether the GPU is lost at folded_ns. */
-bool lull_physics_is_lost(const struct lull_physics *gpu);
-
 /* The rate of a kernel's transfer at the present clock, GB/s. */
 double lull_physics_kernel_gbs(const struct lull_physics *gpu,
                                const struct lull_physics_kernel *kernel);

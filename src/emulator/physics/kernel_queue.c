@@ -69,8 +69,6 @@ static double taken_ratio(const struct lull_physics *gpu)
 
 bool lull_physics_is_busy(const struct lull_physics *gpu)
 {
-    if (lull_physics_is_lost(gpu))
-        return false;
     for (uint32_t live = gpu->live; live != 0;)
         if (gpu->contexts[take_first(&live)].running != 0)
             return true;
@@ -101,7 +99,7 @@ static bool is_rate_of(const struct lull_physics_rate *rate, const struct lull_g
 double lull_physics_kernel_gbs(const struct lull_physics *gpu,
                                const struct lull_physics_kernel *kernel)
 {
-    if (kernel->is_held || lull_physics_is_lost(gpu))
+    if (kernel->is_held)
         return 0;
     return lull_gpu_model_transfer_gbs(&gpu->model, kernel->link_gbs, kernel->channels, gpu->mhz);
 }
@@ -148,8 +146,6 @@ double lull_physics_load_w(const struct lull_physics *gpu, double mhz)
     const uint32_t running = running_count(gpu);
     double kernels_w = 0;
 
-    if (lull_physics_is_lost(gpu))
-        return gpu->model.idle_w * gpu->unit_ratio * gpu->plateau_ratio;
     for (uint32_t live = gpu->live; live != 0;) {
         const struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
 
@@ -199,7 +195,7 @@ static void update_transfer(const struct lull_physics *gpu, struct lull_physics_
 {
     transfer->rate_gbs = 0;
     transfer->end_ns = LULL_PHYSICS_NEVER;
-    if (!transfer->is_active || transfer->bytes <= 0 || lull_physics_is_lost(gpu))
+    if (!transfer->is_active || transfer->bytes <= 0)
         return;
     transfer->rate_gbs =
         lull_gpu_model_transfer_gbs(&gpu->model, transfer->link_gbs, transfer->channels, gpu->mhz);
@@ -240,8 +236,7 @@ void lull_physics_update_work(struct lull_physics *gpu)
     const bool is_capped = (gpu->reasons & LULL_REASON_POWER_CAP) != 0;
     const double efficiency = is_capped ? gpu->model.cap_efficiency_ratio : 1.0;
     const uint32_t running = running_count(gpu);
-    const bool is_working = running > 0 && !lull_physics_is_lost(gpu);
-    const double share = is_working ? (1.0 - taken_ratio(gpu)) * efficiency / running : 0;
+    const double share = running > 0 ? (1.0 - taken_ratio(gpu)) * efficiency / running : 0;
 
     for (uint32_t live = gpu->live; live != 0;) {
         struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
@@ -604,8 +599,6 @@ int64_t lull_physics_queue_end_ns(const struct lull_physics *gpu, int index)
     if (running == NULL)
         return gpu->now_ns;
     end_ns = running->end_ns;
-    if (running->speed <= 0) /* the GPU is lost */
-        return LULL_PHYSICS_NEVER;
     share =
         running->speed / lull_gpu_model_speed(&gpu->model, running->profile.memory_ratio, gpu->mhz);
     for (uint32_t places = context->unfinished & ~context->ready & ~context->running;

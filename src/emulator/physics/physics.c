@@ -214,8 +214,6 @@ int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu)
         next = lull_earlier_ns(next, gpu->pending[0].effective_ns);
     if (gpu->hw_until_ns > gpu->folded_ns)
         next = lull_earlier_ns(next, gpu->hw_until_ns);
-    if (lull_physics_is_lost(gpu))
-        next = lull_earlier_ns(next, gpu->lost_until_ns);
     next = lull_earlier_ns(next, gpu->over_ns);
     /* The loops of power and heat can change the clock at their ticks only if something is limited.
      */
@@ -408,18 +406,6 @@ void lull_physics_set_limit(struct lull_physics *gpu, double limit_w)
     gpu->limit_w = limit_w;
     gpu->peak_mhz = gpu->model.sm_max_mhz;
     lull_physics_update(gpu);
-}
-
-void lull_physics_lose(struct lull_physics *gpu, int64_t until_ns)
-{
-    lull_physics_fold(gpu, gpu->now_ns);
-    gpu->lost_until_ns = until_ns;
-    lull_physics_update(gpu);
-}
-
-bool lull_physics_is_lost(const struct lull_physics *gpu)
-{
-    return gpu->lost_until_ns > gpu->folded_ns;
 }
 
 /* ---- contexts ---- */

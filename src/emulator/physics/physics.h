@@ -245,8 +245,7 @@ struct lull_physics {
 
     struct lull_physics_activity activity; /* until folded_ns */
     struct lull_physics_activity activity_rate;
-    int64_t limited_ns;    /* time for which anything has kept the clock low */
-    int64_t lost_until_ns; /* the GPU does nothing until then */
+    int64_t limited_ns; /* time for which anything has kept the clock low */
 
     uint64_t requests_low; /* requests for a clock below the highest */
     uint64_t kernels_started;
@@ -341,9 +340,6 @@ uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
 
 /* Sets the temperature to the steady one at this power, as if a job had just ended. */
 void lull_physics_warm(struct lull_physics *gpu, double power_w);
-
-/* Loses the GPU until a time: it does no work and draws idle power. */
-void lull_physics_lose(struct lull_physics *gpu, int64_t until_ns);
 
 /* The true values at the time of the latest advance. */
 struct lull_physics_activity lull_physics_activity_of(const struct lull_physics *gpu);

@@ -282,9 +282,12 @@ static void server_advance(struct lull_model_server *server, int64_t end_ns, boo
 
     memcpy(server->tokens, tokens, count * sizeof(tokens[0]));
     /* The engine has the same requests as the copy had, so it forms the same batch. */
-    if (has_next &&
-        !lull_engine_begin_step(server->engine, lull_later_ns(end_ns, server->newest_ns), &batch))
-        assert(!"the copy has formed a step");
+    if (has_next) {
+        const bool has_begun = lull_engine_begin_step(
+            server->engine, lull_later_ns(end_ns, server->newest_ns), &batch);
+
+        assert(has_begun);
+    }
     server_publish(server);
     server_deliver(server, server->tokens, count);
 }

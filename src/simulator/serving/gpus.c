@@ -198,9 +198,11 @@ void lull_serving_gpus_begin(struct lull_serving_gpus *gpus, const struct lull_s
 
     assert(!gpus->is_busy);
     for (uint32_t i = 0; i < awake_count(gpus); i++) {
+        bool has_room;
+
         lull_physics_advance(gpus->units[i], now_ns);
-        if (!lull_physics_enqueue(gpus->units[i], gpus->context, &work))
-            assert(!"the queue has room for one step");
+        has_room = lull_physics_enqueue(gpus->units[i], gpus->context, &work);
+        assert(has_room);
     }
     gpus->is_busy = true;
 }
