@@ -1,5 +1,5 @@
 /*
- * A server in virtual time. The controller is one of this test's own, which does as it is told and
+ * A server in virtual time. The controller is one of this test's own, which follows its script and
  * records what it gets. SPDX-License-Identifier: Apache-2.0
  */
 #include "../emulator/check.h"
