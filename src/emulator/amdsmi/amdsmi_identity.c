@@ -271,7 +271,7 @@ AMDSMI_EXPORT(amdsmi_get_pcie_info, void *handle, struct pcie *pcie)
     uint32_t mts;
 
     AMDSMI_ENTER(amdsmi_enter(handle, pcie, &gpu));
-    mts = 1000 << gpu->model.pcie_generation; /* 32 GT/s in generation 5 */
+    mts = UINT32_C(1000) << gpu->model.pcie_generation; /* 32 GT/s in generation 5 */
     memset(pcie, 0xff, sizeof(*pcie));
     pcie->board.width = pcie->now.width = lanes;
     pcie->board.mts = pcie->now.mts = mts;

@@ -19,11 +19,13 @@ static const double longest_pause_s = 290.0;
 /* How a rank's communication is seen. */
 enum sight { BY_CALLS, BY_KERNELS, BY_ENQUEUES, SIGHTS };
 
+enum edge_kind { ENQUEUE, BEGIN, END, LOSE };
+
 struct event {
     double time_s;
     uint32_t order;
     uint32_t rank;
-    enum { ENQUEUE, BEGIN, END, LOSE } kind;
+    enum edge_kind kind;
     struct lull_hang_edge edge;
 };
 
@@ -57,7 +59,8 @@ static int64_t ns_of(double s)
     return (int64_t)(s * 1e9) + 1;
 }
 
-static void add(struct job *job, uint32_t rank, int kind, double time_s, uint32_t communicator)
+static void add(struct job *job, uint32_t rank, enum edge_kind kind, double time_s,
+                uint32_t communicator)
 {
     struct event *const event = &job->events[job->count];
 
