@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/process.h"
@@ -99,8 +98,9 @@ static int attach_run(void *options, const struct lull_operands *operands)
 {
     struct attach_arguments *const arguments = options;
     struct lull_error err = {0};
+    struct lull_managed_run_terms terms;
     int status = 0;
-    int rc = 0;
+    int rc;
 
     (void)operands;
     if (!lull_process_has_descriptors(MIN_DESCRIPTORS)) {
@@ -109,15 +109,12 @@ static int attach_run(void *options, const struct lull_operands *operands)
                        MIN_DESCRIPTORS);
         return lull_cli_fail("attach", &err);
     }
-    lull_managed_run_price(&arguments->given, &arguments->run.price);
-    if (!arguments->has_report) {
-        rc = lull_run_make_report(time(NULL), arguments->report, &err);
-        arguments->run.report = arguments->report;
-    }
-    if (rc == 0)
-        rc = lull_run_check_paths(&arguments->run, &err);
-    if (rc == 0)
-        rc = lull_managed_run(&arguments->run, arguments->is_json, &status, &err);
+    terms = (struct lull_managed_run_terms){
+        .price = arguments->given,
+        .report = arguments->has_report ? NULL : arguments->report,
+        .is_json = arguments->is_json,
+    };
+    rc = lull_managed_run(&arguments->run, &terms, &status, &err);
     if (rc == 0)
         return LULL_EXIT_OK;
     if (!arguments->has_report)

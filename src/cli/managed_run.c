@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,7 +106,8 @@ static int run_for_json(const struct lull_run_options *options, int *status_out,
 
 /* ---- the run ------------------------------------------------------------------------------- */
 
-void lull_managed_run_price(const struct lull_energy_price *given, struct lull_energy_price *price)
+static void managed_run_find_price(const struct lull_energy_price *given,
+                                   struct lull_energy_price *price)
 {
     struct lull_error err = {0};
 
@@ -128,8 +130,8 @@ static int run_add_page(void *context, struct lull_error *err)
     return lull_report_page_add(*(const char **)context, err);
 }
 
-int lull_managed_run(const struct lull_run_options *options, bool is_json, int *status_out,
-                     struct lull_error *err)
+static int run_with_page(const struct lull_run_options *options, bool is_json, int *status_out,
+                         struct lull_error *err)
 {
     const ino_t before = find_report(options->report);
     const char *folder = options->report;
@@ -144,5 +146,22 @@ int lull_managed_run(const struct lull_run_options *options, bool is_json, int *
         lull_path_do(folder, LULL_PATH_FILE_MS, run_add_page, (void *)&folder, sizeof(folder),
                      &page_err) < 0)
         lull_log(LULL_LOG_WARNING, "run", "no report.html: %s", page_err.text);
+    return rc;
+}
+
+int lull_managed_run(struct lull_run_options *options, const struct lull_managed_run_terms *terms,
+                     int *status_out, struct lull_error *err)
+{
+    int rc = 0;
+
+    managed_run_find_price(&terms->price, &options->price);
+    if (terms->report != NULL) {
+        rc = lull_run_make_report(time(NULL), terms->report, err);
+        options->report = terms->report;
+    }
+    if (rc == 0)
+        rc = lull_run_check_paths(options, err);
+    if (rc == 0)
+        rc = run_with_page(options, terms->is_json, status_out, err);
     return rc;
 }

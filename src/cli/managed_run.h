@@ -9,13 +9,16 @@
 
 #include "governor/run/run.h"
 
-/* Finds the price of energy: options take precedence over lull.conf. With an invalid file only the
- * cost is missing; the job still runs. */
-void lull_managed_run_price(const struct lull_energy_price *given, struct lull_energy_price *price);
+struct lull_managed_run_terms {
+    struct lull_energy_price price; /* as options give it; the rest is taken from lull.conf */
+    char *report; /* gets the path of a new folder for the report; NULL: the options name one */
+    bool is_json; /* report.json is printed on standard output */
+};
 
-/* Runs the job, writes the page beside its report, and with is_json prints report.json on standard
- * output. Errors: those of lull_run. */
-int lull_managed_run(const struct lull_run_options *options, bool is_json, int *status_out,
-                     struct lull_error *err);
+/* Completes the options, runs the job, and writes the page beside its report. With an invalid
+ * lull.conf only the cost is missing. Errors: those of lull_run_make_report, lull_run_check_paths
+ * and lull_run. */
+int lull_managed_run(struct lull_run_options *options, const struct lull_managed_run_terms *terms,
+                     int *status_out, struct lull_error *err);
 
 #endif

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -464,8 +463,9 @@ static int run_command_main(void *options, const struct lull_operands *operands)
 {
     struct run_arguments *const arguments = options;
     struct lull_error err = {0};
+    struct lull_managed_run_terms terms;
     int status = 0;
-    int rc = 0;
+    int rc;
 
     (void)operands;
     take_secret(arguments);
@@ -473,15 +473,12 @@ static int run_command_main(void *options, const struct lull_operands *operands)
         become_command(arguments, &err);
         return lull_cli_fail_to_start("run", &err);
     }
-    lull_managed_run_price(&arguments->given, &arguments->run.price);
-    if (!arguments->has_report) {
-        rc = lull_run_make_report(time(NULL), arguments->report, &err);
-        arguments->run.report = arguments->report;
-    }
-    if (rc == 0)
-        rc = lull_run_check_paths(&arguments->run, &err);
-    if (rc == 0)
-        rc = lull_managed_run(&arguments->run, arguments->is_json, &status, &err);
+    terms = (struct lull_managed_run_terms){
+        .price = arguments->given,
+        .report = arguments->has_report ? NULL : arguments->report,
+        .is_json = arguments->is_json,
+    };
+    rc = lull_managed_run(&arguments->run, &terms, &status, &err);
     if (rc == -EINVAL)
         return lull_cli_fail("run", &err);
     return rc < 0 ? lull_cli_fail_to_start("run", &err) : status;

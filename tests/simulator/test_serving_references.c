@@ -2,35 +2,15 @@
  * What Lull is compared with on servers: the capacity, the best fixed settings, the oracle.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "../emulator/check.h"
+#include "serving_run.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "simulator/serving/hindsight.h"
-#include "base/clock.h"
 #include "simulator/serving/oracle.h"
 
 static const struct lull_serving_source source = {
     .prompt_tokens = 1155.0, .output_tokens = 211.0, .duration_ns = S(60), .seed = 1};
-
-static struct lull_serving_run make_run(const struct lull_server_arrivals *arrivals)
-{
-    const struct lull_objective objective = {.ttft_s = 0.5, .tpot_s = 0.05, .share = 0.99};
-
-    return (struct lull_serving_run){
-        .pool_count = 1,
-        .pools = {{.setup = {.gpu = lull_gpu_model_find("H100", 4),
-                             .llm = lull_llm_find("Llama-3.1-8B"),
-                             .gpus = 1},
-                   .max_sequences = 256,
-                   .max_batched_tokens = 512,
-                   .objective = objective}},
-        .arrivals = arrivals,
-        .objective = objective,
-        .park_after_ns = MS(500),
-        .wake_s = INFINITY,
-        .seed = 1,
-    };
-}
 
 static struct lull_serving_outcome simulate(struct lull_serving_run *run,
                                             enum lull_serving_policy policy)
@@ -46,7 +26,7 @@ static struct lull_serving_outcome simulate(struct lull_serving_run *run,
 static double missed_at(double rate_per_s)
 {
     struct lull_server_arrivals arrivals = {0};
-    struct lull_serving_run run = make_run(&arrivals);
+    struct lull_serving_run run = serving_run_of(&arrivals);
     struct lull_serving_outcome outcome;
     double missed;
 
@@ -60,7 +40,7 @@ static double missed_at(double rate_per_s)
 
 static void test_the_capacity_just_meets_the_objective(void **state)
 {
-    struct lull_serving_run run = make_run(NULL);
+    struct lull_serving_run run = serving_run_of(NULL);
     struct lull_error err = {0};
     double rate = 0.0;
 
@@ -73,7 +53,7 @@ static void test_the_capacity_just_meets_the_objective(void **state)
 
 static void test_an_impossible_objective_has_no_capacity(void **state)
 {
-    struct lull_serving_run run = make_run(NULL);
+    struct lull_serving_run run = serving_run_of(NULL);
     struct lull_error err = {0};
     double rate = 0.0;
 
@@ -110,7 +90,7 @@ static void check_fixed(struct lull_serving_run *run, enum lull_serving_policy p
 static void test_the_best_fixed_settings(void **state)
 {
     struct lull_server_arrivals arrivals = {0};
-    struct lull_serving_run run = make_run(&arrivals);
+    struct lull_serving_run run = serving_run_of(&arrivals);
     struct lull_serving_outcome highest;
 
     (void)state;
@@ -126,7 +106,7 @@ static void test_the_best_fixed_settings(void **state)
 static void check_oracle(double rate_per_s, int64_t change_ns, double least_saving)
 {
     struct lull_server_arrivals arrivals = {0};
-    struct lull_serving_run run = make_run(&arrivals);
+    struct lull_serving_run run = serving_run_of(&arrivals);
     struct lull_serving_oracle oracle;
     struct lull_serving_outcome highest;
     struct lull_serving_outcome best;
@@ -160,7 +140,7 @@ static void test_the_oracle_adds_no_miss(void **state)
 static void test_the_oracle_waits_for_the_driver(void **state)
 {
     struct lull_server_arrivals arrivals = {0};
-    struct lull_serving_run run = make_run(&arrivals);
+    struct lull_serving_run run = serving_run_of(&arrivals);
     struct lull_serving_oracle oracle;
     struct lull_serving_outcome highest;
     struct lull_serving_outcome best;

@@ -2,10 +2,9 @@
  * Lull's controller on a server in virtual time when something happens: bursts, faults of the
  * metrics, a restart, an idle hour. SPDX-License-Identifier: Apache-2.0
  */
-#include "../emulator/check.h"
+#include "serving_run.h"
 
 #include "base/error.h"
-#include "simulator/serving/serving.h"
 
 enum { CHANGES = 100000 };
 
@@ -76,23 +75,10 @@ static void add_arrivals(struct lull_server_arrivals *arrivals, double rate_per_
 
 static struct lull_serving_run make_run(const struct lull_server_arrivals *arrivals)
 {
-    const struct lull_objective objective = {.ttft_s = 0.5, .tpot_s = 0.05, .share = 0.99};
+    struct lull_serving_run run = serving_run_of(arrivals);
 
-    return (struct lull_serving_run){
-        .pool_count = 1,
-        .pools = {{.setup = {.gpu = lull_gpu_model_find("H100", 4),
-                             .llm = lull_llm_find("Llama-3.1-8B"),
-                             .gpus = 1},
-                   .max_sequences = 256,
-                   .max_batched_tokens = 512,
-                   .objective = objective}},
-        .arrivals = arrivals,
-        .objective = objective,
-        .park_after_ns = MS(500),
-        .wake_s = INFINITY,
-        .seed = 1,
-        .watch = record,
-    };
+    run.watch = record;
+    return run;
 }
 
 static struct lull_serving_outcome simulate(struct lull_serving_run *run,

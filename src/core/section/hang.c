@@ -413,7 +413,7 @@ struct lull_hang_call lull_hang_look(const struct lull_hang *hang, uint32_t rank
 
 /* ---- who is missing ---------------------------------------------------------------------- */
 
-/* What each rank is inside; NULL: nothing. */
+/* The communicator in whose collective each rank is; NULL: the rank is in none. */
 struct hang_picture {
     const struct hang_communicator *inside[LULL_HANG_RANKS];
 };

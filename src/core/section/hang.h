@@ -13,7 +13,7 @@
  *     the communicator than others, if that is known;
  *   - members whose process has stopped or ended, whatever they are inside;
  *   - a rank on another node, if the communicator has more members than there are here;
- *   - nobody: ranks wait for each other in different communicators, or the transport has failed.
+ *   - no rank: ranks wait for each other in different communicators, or the transport has failed.
  *
  * Members are matched by the id that NCCL gives a communicator, or by its size if it has no id.
  * Without an id, counts are compared only if each rank has one communicator of that size.

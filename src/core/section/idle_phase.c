@@ -23,7 +23,7 @@ static const int64_t power_lag_ns = INT64_C(100000000);
 /* Power above that of the idle GPU so far by this share, and at least by some watts, shows work. */
 static const double power_rise_ratio = 0.1;
 static const double power_rise_w = 5.0;
-/* So many readings of power are a level. */
+/* Number of power readings from which the level of an idle GPU is taken. */
 enum { LEVEL_READINGS = 3 };
 /* The weight of the last raising in the mean cost. */
 static const double cost_weight = 0.25;

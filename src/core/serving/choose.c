@@ -81,7 +81,7 @@ static double choose_reaction_s(const struct lull_serving_controller *controller
            1e-9;
 }
 
-/* What a clock and a patience mean for times to first token. */
+/* The effect of a clock and a patience on times to first token. */
 struct choose_effect {
     double added;        /* share of requests that miss in addition */
     double raised_ratio; /* time at the highest clock */

@@ -62,9 +62,9 @@ static void summary_on_off(const struct lull_smi_subject *subject, const char *n
 {
     summary_word(subject, name, text, WORD);
     if (strcmp(text, "Enabled") == 0)
-        strcpy(text, "On");
+        snprintf(text, WORD, "On");
     else if (strcmp(text, "Disabled") == 0)
-        strcpy(text, "Off");
+        snprintf(text, WORD, "Off");
 }
 
 static void summary_first_line(const struct lull_smi_run *run,
@@ -106,7 +106,7 @@ static void summary_second_line(const struct lull_smi_run *run,
     summary_amount(subject, "utilization.gpu", "%", utilization, sizeof(utilization));
     summary_word(subject, "compute_mode", mode, sizeof(mode));
     if (strcmp(mode, "Exclusive_Process") == 0)
-        strcpy(mode, "E. Process");
+        snprintf(mode, sizeof(mode), "E. Process");
     fprintf(run->out, "| %3s  %4s    %-3s%15s / %5s | %10s / %9s | %7s%13s |\n", fan, heat, state,
             draw, limit, used, total, utilization, mode);
 }

@@ -223,7 +223,8 @@ NVML_EXPORT(nvmlDeviceGetPerformanceModes, nvmlDevice_t device, struct nvml_mode
     return NVML_SUCCESS;
 }
 
-/* ---- encoders: the large boards since Ampere have none; nobody encodes or captures frames ---- */
+/* ---- encoders: the large boards since Ampere have none; no program here encodes or captures
+ * frames ---- */
 
 static bool has_encoder(const struct lull_nvml_gpu *gpu)
 {

@@ -97,7 +97,7 @@ static int sample_value(const struct lull_physics *physics, int type, uint32_t n
     case SAMPLE_ENCODER:
     case SAMPLE_DECODER:
     case SAMPLE_JPEG:
-    case SAMPLE_OPTICAL_FLOW: /* nobody uses these units */
+    case SAMPLE_OPTICAL_FLOW: /* the emulated kernels do not use these units */
         *value_out = 0;
         return NVML_SUCCESS;
     default:

@@ -16,7 +16,7 @@
 #include "base/array.h"
 #include "base/minmax.h"
 
-#define NOBODY UINT32_MAX
+#define NO_PLACE UINT32_MAX
 
 /* The buckets of vLLM V1 (vllm/v1/metrics/loggers.py). Tokens and requests share those of time per
  * output token; queue and end-to-end latency share theirs. */
@@ -96,18 +96,18 @@ static struct engine_request *request_at(struct lull_engine *engine, uint32_t pl
     return &engine->requests[place];
 }
 
-/* A free place; NOBODY: no memory. */
+/* A free place; NO_PLACE: no memory. */
 static uint32_t engine_take_place(struct lull_engine *engine)
 {
     const uint32_t place = engine->free;
 
-    if (place != NOBODY) {
+    if (place != NO_PLACE) {
         engine->free = request_at(engine, place)->next;
         return place;
     }
     if (lull_array_reserve(&engine->requests, &engine->room, engine->taken,
                            sizeof(*engine->requests)) < 0)
-        return NOBODY;
+        return NO_PLACE;
     return (uint32_t)engine->taken++;
 }
 
@@ -119,8 +119,8 @@ static void engine_free_place(struct lull_engine *engine, uint32_t place)
 
 static void queue_append(struct lull_engine *engine, uint32_t place)
 {
-    request_at(engine, place)->next = NOBODY;
-    if (engine->queue == NOBODY)
+    request_at(engine, place)->next = NO_PLACE;
+    if (engine->queue == NO_PLACE)
         engine->queue = place;
     else
         request_at(engine, engine->queue_end)->next = place;
@@ -130,17 +130,17 @@ static void queue_append(struct lull_engine *engine, uint32_t place)
 
 static void queue_put_first(struct lull_engine *engine, uint32_t place)
 {
-    if (engine->queue == NOBODY)
+    if (engine->queue == NO_PLACE)
         engine->queue_end = place;
     request_at(engine, place)->next = engine->queue;
     engine->queue = place;
     engine->statistics.waiting++;
 }
 
-/* Takes the request behind `before` out of the queue; NOBODY: the first one. */
+/* Takes the request behind `before` out of the queue; NO_PLACE: the first one. */
 static void queue_remove(struct lull_engine *engine, uint32_t before)
 {
-    uint32_t *link = before == NOBODY ? &engine->queue : &request_at(engine, before)->next;
+    uint32_t *link = before == NO_PLACE ? &engine->queue : &request_at(engine, before)->next;
 
     if (*link == engine->queue_end)
         engine->queue_end = before;
@@ -232,7 +232,7 @@ static bool engine_admit_first(struct lull_engine *engine, uint32_t *budget, int
 
     if (!has_room(engine, received + tokens))
         return false;
-    queue_remove(engine, NOBODY);
+    queue_remove(engine, NO_PLACE);
     engine->running[engine->statistics.running++] = place;
     if (!request->has_started) {
         request->has_started = true;
@@ -254,7 +254,7 @@ bool lull_engine_begin_step(struct lull_engine *engine, int64_t now_ns,
 
     assert(!engine->is_stepping);
     is_full = engine_continue_batch(engine, &budget, &batch);
-    while (!is_full && budget > 0 && engine->queue != NOBODY &&
+    while (!is_full && budget > 0 && engine->queue != NO_PLACE &&
            engine->statistics.running < engine->config.max_sequences)
         is_full = !engine_admit_first(engine, &budget, now_ns, &batch);
     engine_update_cache(engine);
@@ -371,7 +371,7 @@ int lull_engine_submit(struct lull_engine *engine, uint64_t request, uint32_t pr
         output_tokens > UINT32_MAX - prompt_tokens)
         return -EINVAL;
     place = engine_take_place(engine);
-    if (place == NOBODY)
+    if (place == NO_PLACE)
         return -ENOMEM;
     *request_at(engine, place) = (struct engine_request){
         .number = request,
@@ -386,9 +386,9 @@ int lull_engine_submit(struct lull_engine *engine, uint64_t request, uint32_t pr
 
 static bool engine_cancel_waiting(struct lull_engine *engine, uint64_t number)
 {
-    uint32_t before = NOBODY;
+    uint32_t before = NO_PLACE;
 
-    for (uint32_t place = engine->queue; place != NOBODY;
+    for (uint32_t place = engine->queue; place != NO_PLACE;
          before = place, place = request_at(engine, place)->next) {
         if (request_at(engine, place)->number != number)
             continue;
@@ -432,9 +432,9 @@ struct lull_engine *lull_engine_create(const struct lull_engine_config *config)
     if (engine == NULL)
         return NULL;
     engine->config = *config;
-    engine->free = NOBODY;
-    engine->queue = NOBODY;
-    engine->queue_end = NOBODY;
+    engine->free = NO_PLACE;
+    engine->queue = NO_PLACE;
+    engine->queue_end = NO_PLACE;
     engine->running = calloc(config->max_sequences, sizeof(engine->running[0]));
     engine->tokens = calloc(config->max_sequences, sizeof(engine->tokens[0]));
     if (engine->running == NULL || engine->tokens == NULL) {

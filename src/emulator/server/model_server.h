@@ -37,7 +37,7 @@ struct lull_model_server_options {
     const struct lull_server_arrival *arrivals; /* of a trace, by time since the start; borrowed */
     size_t arrival_count;
     /* Called by the server's thread with the tokens of a step that has ended. It may submit and
-     * cancel. NULL: nobody reads them. */
+     * cancel. NULL: they are not read. */
     void (*deliver)(void *context, const struct lull_engine_token *tokens, uint32_t count);
     void *context;
 };

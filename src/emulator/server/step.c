@@ -366,7 +366,7 @@ static const struct lull_step_gpu *find_params(const char *name)
     return NULL;
 }
 
-/* A GPU that nobody measured: an A100 with its rate of memory and of its cores. */
+/* A GPU without measurements: an A100 with its rate of memory and of its cores. */
 static struct lull_step_gpu guess_params(const struct lull_gpu_model *gpu)
 {
     static const char name[] = "A100-SXM4-80GB";

@@ -20,9 +20,9 @@
  * takes more. Fewer disturb the server more, more see a burst later. */
 enum { PAGE_SHARE = 5 };
 
-/* A request may take so many periods, and so many pass between two while requests fail. Fewer, and
- * a server that is slow for a moment has to make a page again that nobody waits for any more; more,
- * and a server that comes back is found later. A page that is late is of no use, but does no harm.
+/* The time limit of a request, and the distance of requests that fail, in periods. A smaller number
+ * makes a server that is slow for a moment produce a page twice. A larger number finds a returning
+ * server later. A late page is not used, but does no harm.
  */
 enum { MOST_PERIODS = 10 };
 

@@ -11,7 +11,7 @@
 #include "simulator/driver.h"
 
 static const int64_t never_ns = INT64_MAX;
-/* Readings of the clock that nobody sees take most of the physics' time. */
+/* Readings of the clock are not used here, and take most of the physics' time. */
 static const double clock_refresh_ms = 1e6;
 
 struct lull_serving_gpus {

@@ -8,7 +8,7 @@
 #include "../property.h"
 #include "core/section/hang.h"
 
-enum { MOST_RANKS = 16, MOST_EVENTS = 1 << 16, WORLD = 0, TENSOR = 1, NOBODY = MOST_RANKS };
+enum { MOST_RANKS = 16, MOST_EVENTS = 1 << 16, WORLD = 0, TENSOR = 1, NO_RANK = MOST_RANKS };
 enum { SCHEDULES = 100, ITERATIONS = 30 };
 
 static const double bound_s = 300.0;
@@ -35,7 +35,7 @@ struct job {
     bool has_ids;
     uint32_t ranks;
     uint32_t tensor; /* ranks of a tensor-parallel group */
-    uint32_t victim; /* NOBODY: no rank stops */
+    uint32_t victim; /* NO_RANK: no rank stops */
     uint32_t stops_at;
     uint32_t operations;
     double now_s[MOST_RANKS];
@@ -120,12 +120,12 @@ static void compute(struct job *job)
 /* A checkpoint or an evaluation, of one rank or of all. */
 static void pause_for_long(struct job *job)
 {
-    const uint32_t only = draw_below(job, 2) == 0 ? draw_below(job, job->ranks) : NOBODY;
+    const uint32_t only = draw_below(job, 2) == 0 ? draw_below(job, job->ranks) : NO_RANK;
     const double pause_s = longest_pause_s * (0.2 + 0.8 * lull_random_uniform(&job->random));
 
     for (uint32_t i = 0; i < job->ranks; i++)
-        if (only == NOBODY || only == i)
-            job->now_s[i] += pause_s * (only == NOBODY ? 0.9 + 0.1 * i / job->ranks : 1.0);
+        if (only == NO_RANK || only == i)
+            job->now_s[i] += pause_s * (only == NO_RANK ? 0.9 + 0.1 * i / job->ranks : 1.0);
 }
 
 static void next_operation(struct job *job)
@@ -134,7 +134,7 @@ static void next_operation(struct job *job)
     for (uint32_t i = 0; i < job->ranks; i++)
         if (job->lost_to[i] == job->operations)
             add(job, i, LOSE, job->now_s[i], WORLD);
-    if (job->victim != NOBODY && job->operations == job->stops_at)
+    if (job->victim != NO_RANK && job->operations == job->stops_at)
         job->is_stuck[job->victim] = true;
 }
 
@@ -170,7 +170,7 @@ static void draw_job(struct job *job, uint64_t seed, bool has_victim)
     static const uint32_t sizes[][2] = {{2, 2}, {4, 2}, {8, 4}, {8, 8}, {8, 2}, {16, 4}};
     const uint32_t *size;
 
-    *job = (struct job){.victim = NOBODY};
+    *job = (struct job){.victim = NO_RANK};
     lull_random_init(&job->random, seed);
     size = sizes[draw_below(job, 6)];
     job->ranks = size[0];

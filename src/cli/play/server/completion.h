@@ -18,7 +18,7 @@ enum {
     LULL_COMPLETION_CHAT_DEFAULT = 256, /* of an answer in a chat, which then ends by itself */
 };
 
-/* What the server allows. */
+/* The limits that a request must keep. */
 struct lull_completion_limits {
     const char *model;    /* the name of its model */
     uint32_t most_tokens; /* of a prompt and its output together, >= 2 */

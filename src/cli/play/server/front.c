@@ -41,7 +41,7 @@ struct exchange {
     bool is_suspended;                          /* until there is more to send */
     bool is_gone;                               /* its client has left */
 
-    /* Of a stream. */
+    /* The state of a streamed answer, and its next part. */
     uint32_t sent[LULL_COMPLETION_CHOICES];
     uint64_t roles; /* a bit for each choice whose role has been sent */
     bool has_usage; /* it has been sent */
