@@ -307,7 +307,7 @@ class Hangs(Case):
     def test_f47_readings_hang_while_a_limit_is_searched(self):
         run = self.start("local", "--power-limit", "auto", "--slice-s", "1.5", "--limit-step-w", "125",
                          during=self.limited, hang_ms=5000)
-        self.assertIn("there are no readings of the GPUs", self.said())
+        self.wait_for(lambda: "there are no readings of the GPUs" in self.said(), 5, "the lost search is not reported")
         self.hang(0, 0)
         self.wait_for(lambda: not self.limited(), 20, "the limit that was tried stays")
         self.assertIsNone(run.poll())

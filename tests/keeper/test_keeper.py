@@ -195,7 +195,8 @@ class Processes(Case):
             os.kill(keeper, signal.SIGKILL)
             self.assertIsNotNone(host.wait_for(lambda: keepers(daemon.pid) not in ([], [keeper]), 3.0))
         self.assertEqual(truth(0), "locked")
-        self.assertIn("the keeper has died; another one was started", self.node.said())
+        message = "the keeper has died; another one was started"
+        self.assertIsNotNone(host.wait_for(lambda: message in self.node.said(), 3.0), self.node.said())
         daemon.kill()
         daemon.wait()
         self.assert_undone()

@@ -41,7 +41,7 @@ static void summary_amount(const struct lull_smi_subject *subject, const char *n
     summary_word(subject, name, text, size);
     smi_gpu_read(subject, name, &value);
     if (value.code == NVML_SUCCESS)
-        snprintf(text, size, "%s%s", value.text, unit);
+        strncat(text, unit, size - strlen(text) - 1);
 }
 
 /* As summary_amount, in whole W. */
