@@ -6,8 +6,9 @@ Runs `lull simulate --server` for both Azure traces of 2023, four loads, A100, H
 several seeds, and prints tables in Markdown. Each seed begins elsewhere in the trace. Results are kept in a file, one JSON
 document per line; a run that is interrupted continues there, and one with another program or other options begins again.
 
-usage: bench_serving.py LULL TRACES [--seeds N] [--duration S] [--jobs N] [--only TEXT] [--results FILE] [--print]
-TRACES is the folder with azure2023_conv.csv.gz and azure2023_code.csv.gz. --print only prints the tables.
+usage: bench_serving.py LULL TRACES [--seeds N] [--duration S] [--jobs N] [--only TEXT] [--results FILE] [--oracles FILE] [--print]
+TRACES is the folder with azure2023_conv.csv.gz and azure2023_code.csv.gz. --print only prints the tables. --oracles takes the
+oracles, which need most of the time, from the results of another program, if both agree at full clocks.
 """
 import argparse
 import concurrent.futures
@@ -43,6 +44,11 @@ def objective(trace, gpu, count):
     return TRACES[trace][0 if count == 1 and not gpu.startswith("A100") else 1]
 
 
+def read_rows(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
 class Bench:
     def __init__(self, options):
         self.options = options
@@ -51,11 +57,12 @@ class Bench:
         with open(options.lull, "rb") as file:
             self.mark = hashlib.sha256(file.read()).hexdigest()[:16] + f" {options.duration}"
         if os.path.exists(options.results):
-            with open(options.results, encoding="utf-8") as file:
-                for line in file:
-                    row = json.loads(line)
-                    if options.print or row["mark"] == self.mark:
-                        self.results[row["cell"]] = row["document"]
+            self.results = {row["cell"]: row["document"] for row in read_rows(options.results)
+                            if options.print or row["mark"] == self.mark}
+        self.oracles = {}
+        if options.oracles:
+            self.oracles = {row["cell"]: row["document"] for row in read_rows(options.oracles)
+                            if row["document"]["duration_s"] == options.duration}
 
     def simulate(self, cell, *more):
         """One cell's document, from the file if it is there."""
@@ -66,29 +73,38 @@ class Bench:
         path = os.path.join(self.options.traces, f"azure2023_{trace}.csv.gz")
         command = [self.options.lull, "simulate", "--json", "--server", model, "--on", f"{count}x{gpu}", "--arrivals", path,
                    "--slo", objective(trace, gpu, count), "--duration", str(self.options.duration), *more]
+        known = self.oracles.get(name)
+        if known:
+            command += ["--modes", "fixed_clock,power_limit"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             print(f"{name}: {done.stderr.strip()}", file=sys.stderr)
             return None
         document = json.loads(done.stdout)
+        if known and mode(document, "highest") != mode(known, "highest"):
+            print(f"{name}: full clocks differ from those of the oracles; the cell is left out", file=sys.stderr)
+            return None
+        if known:
+            document["modes"] += [mode(known, "oracle"), mode(known, "ideal")]
         with self.lock, open(self.options.results, "a", encoding="utf-8") as file:
             file.write(json.dumps({"mark": self.mark, "cell": name, "document": document}) + "\n")
             self.results[name] = document
         return document
 
-    def run_server(self, server):
-        """All loads and seeds of a server. The capacity is that of the first seed."""
+    def run_server(self, server, seed):
+        """All loads of a server. The capacity is that of the first seed."""
         first = self.simulate((*server, LOADS[0], 1), "--load", str(LOADS[0]))
         if first is None:
             return
-        for load, seed in itertools.product(LOADS, range(1, self.options.seeds + 1)):
+        for load in LOADS:
             self.simulate((*server, load, seed), "--rate", str(first["capacity_per_s"] * load), "--seed", str(seed))
 
     def run(self):
         servers = [(trace, gpu, count, model) for trace in TRACES for gpu in GPUS for count, model in SERVERS]
         servers = [server for server in servers if self.options.only in " ".join(map(str, server))]
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            list(pool.map(self.run_server, servers))
+            for seed in range(1, self.options.seeds + 1):
+                list(pool.map(self.run_server, servers, itertools.repeat(seed)))
         return servers
 
 
@@ -184,6 +200,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--results", default="serving-results.jsonl")
+    parser.add_argument("--oracles")
     parser.add_argument("--print", action="store_true")
     bench = Bench(parser.parse_args())
     print_tables(bench, bench.run())

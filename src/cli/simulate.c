@@ -81,6 +81,20 @@ static bool simulate_is_wanted(const struct simulate_arguments *arguments, uint3
     return (arguments->modes >> mode & 1) != 0;
 }
 
+/* The modes of a server beside full clocks and Lull, which are those of a job of like name. */
+static uint32_t server_modes(const struct simulate_arguments *arguments)
+{
+    uint32_t modes = 0;
+
+    if (simulate_is_wanted(arguments, LULL_SIMULATE_FIXED_CLOCK))
+        modes |= 1U << LULL_SERVER_FIXED_CLOCK;
+    if (simulate_is_wanted(arguments, LULL_SIMULATE_POWER_LIMIT))
+        modes |= 1U << LULL_SERVER_POWER_LIMIT;
+    if (simulate_is_wanted(arguments, ORACLES))
+        modes |= 1U << LULL_SERVER_ORACLE | 1U << LULL_SERVER_IDEAL;
+    return modes;
+}
+
 static const struct lull_option rows[] = {
     LULL_PLAY_PRESET_ROW(struct simulate_arguments, source.preset),
     LULL_PLAY_RANKS_ROW(struct simulate_arguments, source.ranks),
@@ -111,7 +125,8 @@ static const struct lull_option rows[] = {
                "Number of times the job's period is played.", .least = LULL_SIMULATE_MIN_PERIODS,
                .most = 1000000, .default_value = "400"),
     LULL_VALUE("modes", "NAME[,NAME...]", OWN, struct simulate_arguments, modes,
-               "Play only these modes, plus highest and auto; oracles selects all oracles.",
+               "Play only these modes, plus highest and auto; oracles selects all oracles. With "
+               "--server, auto is lull.",
                .parse = parse_modes,
                .expected = "a list of fixed_clock, power_limit, reactive, feed_forward, steady, "
                            "auto and oracles",
@@ -417,7 +432,8 @@ static int simulate_command(void *options, const struct lull_operands *operands)
 
     (void)operands;
     if (arguments->server.llm != NULL)
-        return lull_simulate_server_run(&arguments->server, arguments->seed, arguments->is_json);
+        return lull_simulate_server_run(&arguments->server, server_modes(arguments),
+                                        arguments->seed, arguments->is_json);
     result = lull_play_source_open(&arguments->source, &play, &err);
     if (result == 0)
         choose_model(arguments, play->product);

@@ -53,7 +53,7 @@ const struct lull_option lull_simulate_server_rows[] = {
     LULL_CLI_SERVER_ROW(struct lull_simulate_server, llm,
                         "Simulate an inference server of this language model instead of a job.",
                         .excludes = "preset|ranks|straggler|nodes|comm-kernels|model|swing|"
-                                    "look-ms|periods|modes"),
+                                    "look-ms|periods"),
     LULL_VALUE("on", "COUNTxMODEL", OWN, struct lull_simulate_server, gpus,
                "The GPUs of the tensor-parallel server.", .parse = parse_gpus,
                .expected = "1, 2, 4 or 8 GPUs of one model, such as 4xH100", .needs = "server",
@@ -143,10 +143,11 @@ static int simulate_server_mode(struct lull_serving_run *run, struct lull_server
         run->policy = LULL_SERVING_UNDER_LULL;
         return lull_serving_simulate(run, outcome, err);
     case LULL_SERVER_ORACLE:
-        return lull_serving_ask_oracle(run, highest, lull_serving_change_ns(&run->pools[0]),
+        return lull_serving_ask_oracle(run, highest, lull_serving_change_ns(&run->pools[0]), NULL,
                                        outcome, &results->oracle, err);
     case LULL_SERVER_IDEAL:
-        return lull_serving_ask_oracle(run, highest, 0, outcome, &results->ideal, err);
+        return lull_serving_ask_oracle(run, highest, 0, &results->oracle, outcome, &results->ideal,
+                                       err);
     case LULL_SERVER_HIGHEST:
     case LULL_SERVER_MODES:
         break;
@@ -168,7 +169,8 @@ static int simulate_all_modes(struct lull_serving_run *run, struct lull_server_r
     for (int i = 0; i < LULL_SERVER_MODES && result == 0; i++) {
         if (lull_progress_is_due(&progress))
             lull_progress_draw("mode %d of %d", i + 1, LULL_SERVER_MODES);
-        result = simulate_server_mode(run, results, order[i], err);
+        if (lull_server_is_played(results, order[i]))
+            result = simulate_server_mode(run, results, order[i], err);
     }
     lull_progress_end(&progress);
     results->allowance = lull_serving_allowance(run, &results->modes[LULL_SERVER_HIGHEST]);
@@ -211,9 +213,10 @@ static int simulate_server(const struct lull_simulate_server *server,
     return result;
 }
 
-int lull_simulate_server_run(struct lull_simulate_server *server, uint64_t seed, bool is_json)
+int lull_simulate_server_run(struct lull_simulate_server *server, uint32_t played, uint64_t seed,
+                             bool is_json)
 {
-    struct lull_server_results results = {.server = server, .seed = seed};
+    struct lull_server_results results = {.server = server, .played = played, .seed = seed};
     struct lull_server_arrivals trace = {0};
     struct lull_error err = {0};
     int result;

@@ -39,9 +39,6 @@ struct lull_simulate_server {
 
 extern const struct lull_option lull_simulate_server_rows[];
 
-/* Runs it and prints the results. Returns the exit status. */
-int lull_simulate_server_run(struct lull_simulate_server *server, uint64_t seed, bool is_json);
-
 /* ---- results ------------------------------------------------------------------------------ */
 
 enum lull_server_mode {
@@ -56,6 +53,7 @@ enum lull_server_mode {
 
 struct lull_server_results {
     const struct lull_simulate_server *server;
+    uint32_t played; /* bits of the modes; highest and lull are always played */
     uint64_t seed;
     double rate_per_s;
     double capacity_per_s; /* NAN: unknown, a rate was given */
@@ -68,6 +66,13 @@ struct lull_server_results {
     struct lull_serving_oracle oracle;
     struct lull_serving_oracle ideal;
 };
+
+/* Runs it in some modes (bits of enum lull_server_mode) and prints the results. Returns the exit
+ * status. */
+int lull_simulate_server_run(struct lull_simulate_server *server, uint32_t played, uint64_t seed,
+                             bool is_json);
+
+bool lull_server_is_played(const struct lull_server_results *results, enum lull_server_mode mode);
 
 /* Returns the energy that a mode saves per output token, relative to full clocks. */
 double lull_server_saving(const struct lull_server_results *results, enum lull_server_mode mode);

@@ -14,6 +14,13 @@
 static const char *const mode_names[LULL_SERVER_MODES] = {"highest", "fixed_clock", "power_limit",
                                                           "lull",    "oracle",      "ideal"};
 
+bool lull_server_is_played(const struct lull_server_results *results, enum lull_server_mode mode)
+{
+    const uint32_t always = 1U << LULL_SERVER_HIGHEST | 1U << LULL_SERVER_LULL;
+
+    return ((results->played | always) >> mode & 1U) != 0;
+}
+
 /* ---- figures ------------------------------------------------------------------------------ */
 
 static double energy_per_token_j(const struct lull_serving_outcome *outcome)
@@ -143,7 +150,8 @@ void lull_server_report_print(const struct lull_server_results *results)
     printf("%-12s %9s %9s %9s %8s %8s %8s %8s %7s %7s %6s\n", "mode", "setting", "token", "request",
            "saves", "missed", "p50", "p99", "p50", "p99", "MHz");
     for (int mode = 0; mode < LULL_SERVER_MODES; mode++)
-        print_server_mode(results, (enum lull_server_mode)mode);
+        if (lull_server_is_played(results, (enum lull_server_mode)mode))
+            print_server_mode(results, (enum lull_server_mode)mode);
     printf(
         "fixed_clock and power_limit are the best of 24 settings, chosen with hindsight, with no "
         "more misses than Lull. The oracle\nknows all requests and adds no miss; ideal is one "
@@ -217,7 +225,8 @@ void lull_server_report_json(const struct lull_server_results *results)
     json_t *root;
 
     for (int mode = 0; mode < LULL_SERVER_MODES; mode++)
-        json_array_append_new(modes, server_mode_json(results, (enum lull_server_mode)mode));
+        if (lull_server_is_played(results, (enum lull_server_mode)mode))
+            json_array_append_new(modes, server_mode_json(results, (enum lull_server_mode)mode));
     root = json_pack(
         "{s:o, s:b, s:o, s:o, s:I, s:o}", "verdict",
         lull_json_string(lull_server_verdict(results, text, sizeof(text))), "within_promise",

@@ -92,15 +92,17 @@ class Servers(unittest.TestCase):
             self.assertLessEqual(modes[name]["missed"], max(modes["highest"]["missed"], modes["lull"]["missed"]))
         self.assertRegex(document["verdict"], "^saves .* run: lull run --slo ttft=500ms,tpot=50ms -- vllm serve meta-llama/Llama-3.1-8B-Instruct$")
         self.assertEqual(simulate(*self.SERVER, "--rate", "3")[0], document)
+        _, some = simulate(*self.SERVER, "--rate", "3", "--modes", "power_limit")
+        self.assertEqual(some, {name: modes[name] for name in ("highest", "power_limit", "lull")})
         self.assertNotEqual(simulate(*self.SERVER, "--rate", "3", "--seed", "2")[1], modes)
 
     def test_a_load_is_a_share_of_the_capacity(self):
-        document, _ = simulate(*self.SERVER, "--load", "25%")
+        document, _ = simulate(*self.SERVER, "--load", "25%", "--modes", "auto")
         self.assertAlmostEqual(document["rate_per_s"], 0.25 * document["capacity_per_s"])
         self.assertAlmostEqual(document["load_ratio"], 0.25)
 
     def test_large_models_get_gpus_and_a_wider_objective(self):
-        document, _ = simulate("--server", "Llama-3.1-70B", "--rate", "0.5", "--duration", "20")
+        document, _ = simulate("--server", "Llama-3.1-70B", "--rate", "0.5", "--duration", "20", "--modes", "auto")
         self.assertEqual((document["gpus"], document["objective"]["tpot_ms"]), (4, 100))
 
     def test_arrivals_of_a_file(self):

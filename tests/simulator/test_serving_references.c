@@ -114,7 +114,8 @@ static void check_oracle(double rate_per_s, int64_t change_ns, double least_savi
 
     assert_int_equal(lull_serving_make_arrivals(&source, rate_per_s, &arrivals), 0);
     highest = simulate(&run, LULL_SERVING_AT_HIGHEST);
-    assert_int_equal(lull_serving_ask_oracle(&run, &highest, change_ns, &best, &oracle, &err), 0);
+    assert_int_equal(lull_serving_ask_oracle(&run, &highest, change_ns, NULL, &best, &oracle, &err),
+                     0);
     printf("%.1f requests/s: oracle at %.0f and %.0f MHz, %llu added misses, %llu at full clocks\n",
            rate_per_s, oracle.prefill_mhz, oracle.decode_mhz, (unsigned long long)oracle.added,
            (unsigned long long)highest.missed);
@@ -149,8 +150,8 @@ static void test_the_oracle_waits_for_the_driver(void **state)
     (void)state;
     assert_int_equal(lull_serving_make_arrivals(&source, 2.0, &arrivals), 0);
     highest = simulate(&run, LULL_SERVING_AT_HIGHEST);
-    assert_int_equal(lull_serving_ask_oracle(&run, &highest, INT64_MAX / 2, &best, &oracle, &err),
-                     0);
+    assert_int_equal(
+        lull_serving_ask_oracle(&run, &highest, INT64_MAX / 2, NULL, &best, &oracle, &err), 0);
     assert_true(fabs(best.mean_mhz - oracle.prefill_mhz) < 1.0);
     assert_int_equal(oracle.added, 0);
     free(highest.requests);

@@ -508,6 +508,11 @@ struct oracle_search {
     struct lull_serving_oracle of;
 };
 
+static const struct lull_device_clock *level_clock(const struct oracle_play *play, int32_t level)
+{
+    return &play->clocks[(uint32_t)level * (play->clock_count - 1) / LEVELS];
+}
+
 /* Tries two base clocks, unless they are known. */
 static int search_try(struct oracle_search *search, const int32_t levels[STEP_KINDS],
                       struct lull_error *err)
@@ -521,7 +526,7 @@ static int search_try(struct oracle_search *search, const int32_t levels[STEP_KI
     for (int kind = 0; kind < STEP_KINDS; kind++) {
         if (levels[kind] < 0 || levels[kind] > LEVELS)
             return 0;
-        play->base[kind] = &play->clocks[(uint32_t)levels[kind] * (play->clock_count - 1) / LEVELS];
+        play->base[kind] = level_clock(play, levels[kind]);
     }
     if (search->is_known[levels[0]][levels[1]])
         return 0;
@@ -580,15 +585,32 @@ static int oracle_choose_full(struct oracle_search *search, struct lull_error *e
     return search_try(search, highest, err);
 }
 
-static int oracle_search_bases(struct oracle_search *search, struct lull_error *err)
+/* The level whose base clock is the closest one to a clock. */
+static int32_t search_find_level(const struct oracle_play *play, double mhz)
 {
-    const int32_t middle[STEP_KINDS] = {
-        [WITH_PROMPTS] = LEVELS / 2, [DECODE_ONLY] = LEVELS * 2 / 3};
+    int32_t level = 0;
+
+    for (int32_t other = 1; other <= LEVELS; other++)
+        if (fabs(level_clock(play, other)->mhz - mhz) < fabs(level_clock(play, level)->mhz - mhz))
+            level = other;
+    return level;
+}
+
+/* Searches from the middle of the range with wide steps, or close to the base clocks of another
+ * oracle. */
+static int oracle_search_bases(struct oracle_search *search, const struct lull_serving_oracle *near,
+                               struct lull_error *err)
+{
+    int32_t begin[STEP_KINDS] = {[WITH_PROMPTS] = LEVELS / 2, [DECODE_ONLY] = LEVELS * 2 / 3};
     int result = oracle_choose_full(search, err);
 
+    if (near != NULL) {
+        begin[WITH_PROMPTS] = search_find_level(search->play, near->prefill_mhz);
+        begin[DECODE_ONLY] = search_find_level(search->play, near->decode_mhz);
+    }
     if (result == 0)
-        result = search_try(search, middle, err);
-    for (int32_t way = FIRST_WAY; way > 0 && result == 0;) {
+        result = search_try(search, begin, err);
+    for (int32_t way = near != NULL ? 1 : FIRST_WAY; way > 0 && result == 0;) {
         bool has_moved;
 
         result = search_around(search, way, &has_moved, err);
@@ -630,6 +652,7 @@ int64_t lull_serving_change_ns(const struct lull_serving_pool *pool)
 
 int lull_serving_ask_oracle(const struct lull_serving_run *run,
                             const struct lull_serving_outcome *reference, int64_t change_ns,
+                            const struct lull_serving_oracle *near,
                             struct lull_serving_outcome *outcome_out,
                             struct lull_serving_oracle *oracle_out, struct lull_error *err)
 {
@@ -640,7 +663,7 @@ int lull_serving_ask_oracle(const struct lull_serving_run *run,
     assert(run->pool_count == 1);
     result = oracle_prepare(&play, err);
     if (result == 0)
-        result = oracle_search_bases(&search, err);
+        result = oracle_search_bases(&search, near, err);
     lull_engine_destroy(play.ahead);
     free(play.full);
     free(play.bounds);
