@@ -1,13 +1,19 @@
 """A server under an Azure trace in real time on the emulated node, at full clocks and under `lull attach --slo`, beside the same in
 virtual time (`lull simulate --server`). Prints a table in Markdown; each row ends with the difference of the two savings in points.
 
-Run as: bench_serving_realtime.py BUILD TRACE... [--minutes 20] [--case MODEL,GPUS]... [--load 0.5] [--slo OBJECTIVE] [--out DIR]
+Run as: bench_serving_realtime.py BUILD TRACE... [--minutes 20] [--case MODEL,GPUS]... [--load 0.5] [--slo OBJECTIVE] [--locust]
+                                  [--out DIR]
 
 Full clocks and Lull run at the same time, each on a node of its own. What ends is kept in the folder of --out, and is not run again.
+With --locust, Locust sends the requests over HTTP (tools/install-deps installs it).
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
+import csv
+import datetime
+import gzip
 import json
+import math
 import os
 import subprocess
 import sys
@@ -24,6 +30,7 @@ def parse():
     parser.add_argument("--case", action="append", default=[])
     parser.add_argument("--load", default="0.5")
     parser.add_argument("--slo", help="default: that of lull simulate for the model")
+    parser.add_argument("--locust", action="store_true")
     parser.add_argument("--out", default="serving-realtime")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -31,6 +38,7 @@ def parse():
 
 OPTIONS = parse()
 LULL = os.path.join(os.path.abspath(OPTIONS.build), "src/cli/lull")
+PYTHON = os.path.join(os.environ.get("LULL_LOAD") or os.path.expanduser("~/.cache/lull/load"), "bin/python")
 
 
 def read(path):
@@ -54,6 +62,11 @@ def play(task):
         if attach.poll() is not None:
             server.kill()
             sys.exit("lull attach failed")
+    if task["arrivals"]:
+        subprocess.run([PYTHON, "-m", "locust", "-f", os.path.join(os.path.dirname(__file__), "locust_arrivals.py"), "--headless", "--users",
+                        "1", "--only-summary", "--host", address.rstrip("/")], env=dict(os.environ, ARRIVALS=task["arrivals"]),
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        server.terminate()
     outcome = {"play": json.loads(server.communicate()[0])}
     if attach is not None:
         attach.terminate()
@@ -77,6 +90,18 @@ def simulate(path, trace, case):
     return read(path)
 
 
+def write_arrivals(path, trace, rate):
+    """The requests that lull play --arrivals sends at a rate, for Locust."""
+    with gzip.open(trace, "rt", encoding="ascii") as file:
+        rows = [(datetime.datetime.fromisoformat(row["TIMESTAMP"][:26]).timestamp(), int(row["ContextTokens"]), int(row["GeneratedTokens"]))
+                for row in csv.DictReader(file)]
+    period = (rows[-1][0] - rows[0][0]) * len(rows) / (len(rows) - 1)
+    stretch = len(rows) / period / rate
+    arrivals = [((at - rows[0][0]) * stretch, *tokens) for at, *tokens in rows]
+    with open(path, "w", encoding="ascii") as file:
+        json.dump([row for row in arrivals if row[0] < OPTIONS.minutes * 60], file)
+
+
 def objective(document):
     bounds = document["objective"]
     words = [f"{name}={bounds[name + '_ms']}ms" for name in ("ttft", "tpot") if bounds[name + "_ms"] is not None]
@@ -88,9 +113,14 @@ def start(path, trace, case, virtual, is_lull):
     if os.path.exists(path):
         return None
     model, gpus = case.split(",")
-    server = ["--server", model, "--tensor-parallel", gpus.split("x")[0], "--arrivals", trace, "--rate", repr(virtual["rate_per_s"]),
-              "--duration", str(OPTIONS.minutes * 60), "--slo", objective(virtual)]
-    task = {"server": server, "is_lull": is_lull, "slo": objective(virtual), "path": os.path.abspath(path)}
+    server = ["--server", model, "--tensor-parallel", gpus.split("x")[0]]
+    task = {"server": server, "is_lull": is_lull, "slo": objective(virtual), "path": os.path.abspath(path), "arrivals": None}
+    if OPTIONS.locust:
+        task["arrivals"] = task["path"] + ".arrivals"
+        write_arrivals(task["arrivals"], trace, virtual["rate_per_s"])
+    else:
+        server += ["--arrivals", trace, "--rate", repr(virtual["rate_per_s"]), "--duration", str(OPTIONS.minutes * 60), "--slo",
+                   objective(virtual)]
     return subprocess.Popen([LULL, "emulate", "--seed", "0", gpus, "--", sys.executable, __file__, OPTIONS.build, "-", "--inside",
                              json.dumps(task)], stdin=subprocess.DEVNULL)
 
@@ -100,7 +130,7 @@ def print_row(trace, case, virtual, full, lull):
     real_j = [document["play"]["energy"]["per_output_token_j"] for document in (full, lull)]
     virtual_j = [modes[name]["energy_per_token_j"] for name in ("highest", "lull")]
     saved = [100 * (1 - both[1] / both[0]) for both in (real_j, virtual_j)]
-    missed = [100 * document["play"]["missed_ratio"] for document in (full, lull)]
+    missed = [100 * (math.nan if document["play"]["missed_ratio"] is None else document["play"]["missed_ratio"]) for document in (full, lull)]
     virtual_missed = [100 * modes[name]["missed_ratio"] for name in ("highest", "lull")]
     times = [1e3 * document["play"][name][quantile + "_s"] for name in ("ttft", "tpot") for quantile in ("p50", "p99")
              for document in (full, lull)]
@@ -123,7 +153,8 @@ def main():
     print("|" + "---|" * 12)
     for trace in OPTIONS.traces:
         for case in OPTIONS.case or CASES:
-            stem = os.path.join(OPTIONS.out, f"{os.path.basename(trace).split('.')[0]}-{case.replace(',', '-')}-{OPTIONS.load}-{OPTIONS.minutes:g}")
+            stem = os.path.join(OPTIONS.out, f"{os.path.basename(trace).split('.')[0]}-{case.replace(',', '-')}-{OPTIONS.load}-{OPTIONS.minutes:g}"
+                                + "-locust" * OPTIONS.locust)
             virtual = simulate(stem + "-virtual.json", os.path.abspath(trace), case)
             paths = [f"{stem}-{name}.json" for name in ("full", "lull")]
             started = [start(path, os.path.abspath(trace), case, virtual, path == paths[1]) for path in paths]
