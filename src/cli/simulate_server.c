@@ -58,6 +58,15 @@ const struct lull_option lull_simulate_server_rows[] = {
                "The GPUs of the tensor-parallel server.", .parse = parse_gpus,
                .expected = "1, 2, 4 or 8 GPUs of one model, such as 4xH100", .needs = "server",
                .otherwise = "the fewest H100-SXM5 that hold the model"),
+    LULL_VALUE("prefill-on", "COUNTxMODEL", OWN, struct lull_simulate_server, prefill,
+               "The GPUs of a prefill pool; those of --on decode.", .parse = parse_gpus,
+               .expected = "1, 2, 4 or 8 GPUs of one model, such as 4xH100", .needs = "server",
+               .otherwise = "one pool does both",
+               .more = "The prefill pool keeps the bound of ttft, the decode pool that of tpot."),
+    LULL_VALUE("handover-gbs", "GB/S", NUMBER, struct lull_simulate_server, handover_gbs,
+               "The rate at which keys and values go from the prefill pool to the decode pool.",
+               .least = 0.001, .most = 1e5, .needs = "prefill-on",
+               .otherwise = "NCCL's between GPUs of one node, as measured"),
     LULL_VALUE("slo", "OBJECTIVE", OWN, struct lull_simulate_server, slo,
                "The latency objective, such as ttft=500ms,tpot=50ms@p99.", .parse = parse_slo,
                .needs = "server",
@@ -94,11 +103,28 @@ static void choose_gpus(struct lull_simulate_server *server)
 static int choose_slo(struct lull_simulate_server *server, struct lull_error *err)
 {
     const bool is_small = server->llm->active_params <= small_params;
+    const struct lull_objective *objective = &server->slo.objective;
 
-    if (server->slo.text != NULL)
+    if (server->slo.text == NULL) {
+        server->slo.text = is_small ? "ttft=500ms,tpot=50ms" : "ttft=1s,tpot=100ms";
+        return lull_objective_parse(server->slo.text, &server->slo.objective, err);
+    }
+    if (server->prefill.count == 0 || (isfinite(objective->ttft_s) && isfinite(objective->tpot_s)))
         return 0;
-    server->slo.text = is_small ? "ttft=500ms,tpot=50ms" : "ttft=1s,tpot=100ms";
-    return lull_objective_parse(server->slo.text, &server->slo.objective, err);
+    return lull_error_set(err, -EINVAL,
+                          "--slo: two pools need a bound each. Give ttft for the prefill pool and "
+                          "tpot for the decode pool.");
+}
+
+static struct lull_serving_pool describe_pool(const struct lull_simulate_server *server,
+                                              const struct lull_simulate_gpus *gpus)
+{
+    return (struct lull_serving_pool){
+        .setup = {.gpu = gpus->model, .llm = server->llm, .gpus = gpus->count},
+        .max_sequences = server->max_sequences,
+        .max_batched_tokens = server->max_batched_tokens,
+        .objective = server->slo.objective,
+    };
 }
 
 static struct lull_serving_run describe_run(const struct lull_simulate_server *server,
@@ -109,15 +135,20 @@ static struct lull_serving_run describe_run(const struct lull_simulate_server *s
         .objective = server->slo.objective,
         .park_after_ns = LULL_NS_PER_S / 2,
         .wake_s = INFINITY,
+        .handover_gbs = server->handover_gbs,
         .seed = seed,
     };
 
-    run.pools[0] = (struct lull_serving_pool){
-        .setup = {.gpu = server->gpus.model, .llm = server->llm, .gpus = server->gpus.count},
-        .max_sequences = server->max_sequences,
-        .max_batched_tokens = server->max_batched_tokens,
-        .objective = server->slo.objective,
-    };
+    run.pools[0] = describe_pool(server, &server->gpus);
+    if (server->prefill.count == 0)
+        return run;
+    run.pool_count = 2;
+    run.pools[1] = run.pools[0];
+    run.pools[0] = describe_pool(server, &server->prefill);
+    run.pools[0].objective.tpot_s = INFINITY;
+    run.pools[1].objective.ttft_s = INFINITY;
+    if (run.handover_gbs <= 0.0)
+        run.handover_gbs = lull_step_handover_gbs(&run.pools[0].setup, &run.pools[1].setup);
     return run;
 }
 
@@ -192,6 +223,7 @@ static int simulate_server(const struct lull_simulate_server *server,
     struct lull_server_arrivals arrivals = {0};
     int result = 0;
 
+    results->handover_gbs = run.handover_gbs;
     results->rate_per_s = server->rate_per_s;
     results->capacity_per_s = NAN;
     if (server->rate_per_s <= 0.0) {

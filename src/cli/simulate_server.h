@@ -26,6 +26,9 @@ struct lull_simulate_slo {
 struct lull_simulate_server {
     const struct lull_llm *llm; /* NULL: no server is simulated */
     struct lull_simulate_gpus gpus;
+    struct lull_simulate_gpus prefill; /* of a pool of its own; count 0: there is none, and `gpus`
+                                          are all */
+    double handover_gbs;               /* 0: as measured */
     struct lull_simulate_slo slo;
     const char *arrivals; /* file; NULL: a Poisson process */
     double prompt_tokens; /* of the Poisson process */
@@ -60,6 +63,7 @@ struct lull_server_results {
     uint64_t skipped;      /* rows of the trace */
     size_t requests;       /* in each mode's array */
     double allowance;      /* further misses that Lull promises to stay below */
+    double handover_gbs;   /* between pools */
     struct lull_serving_outcome modes[LULL_SERVER_MODES];
     double clock_mhz;
     double limit_w;
@@ -72,6 +76,7 @@ struct lull_server_results {
 int lull_simulate_server_run(struct lull_simulate_server *server, uint32_t played, uint64_t seed,
                              bool is_json);
 
+/* Returns whether a mode is played: of two pools, full clocks and Lull only. */
 bool lull_server_is_played(const struct lull_server_results *results, enum lull_server_mode mode);
 
 /* Returns the energy that a mode saves per output token, relative to full clocks. */

@@ -152,7 +152,7 @@ static void test_the_oracle_waits_for_the_driver(void **state)
     highest = simulate(&run, LULL_SERVING_AT_HIGHEST);
     assert_int_equal(
         lull_serving_ask_oracle(&run, &highest, INT64_MAX / 2, NULL, &best, &oracle, &err), 0);
-    assert_true(fabs(best.mean_mhz - oracle.prefill_mhz) < 1.0);
+    assert_true(fabs(best.pools[0].mean_mhz - oracle.prefill_mhz) < 1.0);
     assert_int_equal(oracle.added, 0);
     free(highest.requests);
     free(best.requests);

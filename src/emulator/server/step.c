@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/minmax.h"
 #include "emulator/server/step_gpu.h"
 
 enum {
@@ -384,18 +385,38 @@ static struct lull_step_gpu guess_params(const struct lull_gpu_model *gpu)
     return params;
 }
 
+/* The parameters of a GPU; of one without measurements they are in *guess. */
+static const struct lull_step_gpu *params_of(const struct lull_gpu_model *gpu,
+                                             struct lull_step_gpu *guess)
+{
+    const struct lull_step_gpu *const params = find_params(gpu->name);
+
+    if (params != NULL)
+        return params;
+    *guess = guess_params(gpu);
+    return guess;
+}
+
 void lull_step_cost(const struct lull_step_setup *setup, const struct lull_step_batch *batch,
                     struct lull_step_cost *cost_out)
 {
-    const struct lull_step_gpu *const params = find_params(setup->gpu->name);
     struct lull_step_gpu guess;
 
-    if (params != NULL) {
-        lull_step_cost_with(params, setup, batch, cost_out);
-        return;
-    }
-    guess = guess_params(setup->gpu);
-    lull_step_cost_with(&guess, setup, batch, cost_out);
+    lull_step_cost_with(params_of(setup->gpu, &guess), setup, batch, cost_out);
+}
+
+double lull_step_handover_gbs(const struct lull_step_setup *from, const struct lull_step_setup *to)
+{
+    struct lull_step_gpu guess;
+    const double from_gbs = params_of(from->gpu, &guess)->link_gbs;
+    const double to_gbs = params_of(to->gpu, &guess)->link_gbs;
+
+    return fmin(from_gbs, to_gbs) * lull_min_u32(from->gpus, to->gpus);
+}
+
+double lull_step_handover_s(const struct lull_llm *llm, uint32_t prompt_tokens, double gbs)
+{
+    return (llm->kv_token_bytes * prompt_tokens + llm->state_bytes) / (gbs * 1e9);
 }
 
 double lull_step_cache_tokens(const struct lull_step_setup *setup)

@@ -44,4 +44,11 @@ void lull_step_cost(const struct lull_step_setup *setup, const struct lull_step_
  * the weights do not fit. */
 double lull_step_cache_tokens(const struct lull_step_setup *setup);
 
+/* The rate at which keys and values go from the GPUs of one server to those of another one on the
+ * same node, GB/s: that of NCCL between two GPUs, of the slower model, for each pair of GPUs. */
+double lull_step_handover_gbs(const struct lull_step_setup *from, const struct lull_step_setup *to);
+
+/* How long keys, values and state of a computed prompt take at a rate, s. */
+double lull_step_handover_s(const struct lull_llm *llm, uint32_t prompt_tokens, double gbs);
+
 #endif

@@ -203,9 +203,10 @@ static void serving_take_arrivals(struct serving_play *play)
 /* Sends keys and values of a prompt to the second pool. */
 static void serving_hand_over(struct serving_play *play, size_t number)
 {
-    const struct lull_llm *llm = play->run->pools[0].setup.llm;
-    const double bytes = llm->kv_token_bytes * play->run->arrivals->items[number].prompt_tokens;
-    const int64_t due_ns = play->now_ns + (int64_t)(bytes / play->run->handover_gbs);
+    const struct lull_serving_run *run = play->run;
+    const double handover_s = lull_step_handover_s(
+        run->pools[0].setup.llm, run->arrivals->items[number].prompt_tokens, run->handover_gbs);
+    const int64_t due_ns = play->now_ns + (int64_t)(handover_s * 1e9);
 
     if (lull_heap_add(&play->handovers, due_ns, number) < 0)
         play->result = -ENOMEM;
@@ -518,7 +519,6 @@ static int serving_conclude(struct serving_play *play, struct lull_serving_outco
                             struct lull_error *err)
 {
     const struct lull_server_arrivals *arrivals = play->run->arrivals;
-    const struct serving_site *last = &play->sites[play->run->pool_count - 1];
     double *values = malloc((arrivals->count + 1) * sizeof(values[0]));
 
     if (values == NULL)
@@ -529,14 +529,18 @@ static int serving_conclude(struct serving_play *play, struct lull_serving_outco
     outcome_find_quantiles(outcome, arrivals->count, values);
     free(values);
     outcome->span_s = (double)play->now_ns * 1e-9;
-    outcome->busy_s = last->busy_s;
-    outcome->mean_mhz = last->busy_s > 0.0 ? last->busy_mhz_s / last->busy_s : NAN;
     for (uint32_t i = 0; i < play->run->pool_count; i++) {
         const struct serving_site *site = &play->sites[i];
         const struct lull_engine_statistics *statistics = lull_engine_statistics(site->engine);
 
-        outcome->energy_j += lull_serving_gpus_energy_j(site->gpus);
-        outcome->calls += lull_serving_gpus_calls(site->gpus);
+        outcome->pools[i] = (struct lull_serving_pool_outcome){
+            .energy_j = lull_serving_gpus_energy_j(site->gpus),
+            .busy_s = site->busy_s,
+            .mean_mhz = site->busy_s > 0.0 ? site->busy_mhz_s / site->busy_s : NAN,
+            .calls = lull_serving_gpus_calls(site->gpus),
+        };
+        outcome->energy_j += outcome->pools[i].energy_j;
+        outcome->calls += outcome->pools[i].calls;
         outcome->steps += site->steps + statistics->steps;
         outcome->preempted += site->preempted + statistics->preempted;
         if (site->controller != NULL)

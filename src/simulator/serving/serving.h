@@ -99,6 +99,13 @@ struct lull_serving_request {
     bool is_missed; /* of one that is done */
 };
 
+struct lull_serving_pool_outcome {
+    double energy_j; /* of all its GPUs */
+    double busy_s;
+    double mean_mhz; /* in steps; NAN: there were none */
+    uint64_t calls;  /* of the driver */
+};
+
 struct lull_serving_outcome {
     struct lull_serving_request *requests; /* [arrivals->count]; the caller frees it */
     uint64_t done;
@@ -111,8 +118,6 @@ struct lull_serving_outcome {
     uint64_t output_tokens;
     double span_s;   /* until the end of the run's duration, or the last token if that is later */
     double energy_j; /* of all GPUs in this time */
-    double busy_s;   /* of the last pool's GPUs */
-    double mean_mhz; /* in their steps; NAN: there were none */
     uint64_t steps;
     uint64_t preempted;
     uint64_t calls;    /* of the driver */
@@ -120,6 +125,7 @@ struct lull_serving_outcome {
     double ttft_p99_s;
     double tpot_p50_s;
     double tpot_p99_s;
+    struct lull_serving_pool_outcome pools[LULL_SERVING_POOLS];
     struct lull_serving_state states[LULL_SERVING_POOLS]; /* of the controllers, at the end */
 };
 
