@@ -12,6 +12,8 @@ static const double drained_share = 0.1;
 /* Share of the bound of the time per output token that a step may need on average. Default: the
  * rest covers requests that meet more prefills than others. */
 static const double token_share = 0.7;
+/* The same of a prefill pool. Default: there one request or two always wait. */
+static const double drained_prefill_share = 0.2;
 /* Busy share above which queues grow too easily. Default: a queue with random arrivals is five
  * times its length at half of it. */
 static const double busy_most = 0.9;
@@ -46,20 +48,35 @@ static const double waking_share = 0.2;
  * fewer. */
 static const double short_answer = 5.0;
 
+/* The speed at which a queue is expected to be served. A prefill pool always has one, so it is in
+ * danger only if the highest clock takes long for it. */
+static struct lull_server_outlook choose_pace(const struct lull_serving_controller *controller)
+{
+    if (!controller->demand.is_prefill)
+        return controller->outlook;
+    return lull_server_model_predict(&controller->model, &controller->clocks[0],
+                                     &controller->demand);
+}
+
+static double choose_drained(const struct lull_serving_controller *controller)
+{
+    return controller->demand.is_prefill ? drained_prefill_share : drained_share;
+}
+
 /* Returns whether requests wait so long that a lower clock would keep them waiting. */
 static bool choose_has_queue(const struct lull_serving_controller *controller)
 {
     const struct lull_server_load *const load = &controller->load;
-    const struct lull_server_outlook *const at = &controller->outlook;
-    const double request_s = load->prompt_tokens * at->prefill_s;
+    const struct lull_server_outlook at = choose_pace(controller);
+    const double request_s = load->prompt_tokens * at.prefill_s;
     const double latency_s = (double)controller->config.latency_ns * 1e-9;
-    const double queue_s = load->pending * request_s + 2.0 * at->step_s;
-    const double first_s = (load->pending + sqrt(load->pending)) * request_s + 2.0 * at->step_s;
+    const double queue_s = load->pending * request_s + 2.0 * at.step_s;
+    const double first_s = (load->pending + sqrt(load->pending)) * request_s + 2.0 * at.step_s;
 
     if (load->pending <= 0.0)
         return false;
     if (controller->mode == LULL_SERVING_RAISED &&
-        queue_s > drained_share * controller->ttft.bound_s)
+        queue_s > choose_drained(controller) * controller->ttft.bound_s)
         return true;
     return first_s + latency_s > danger_share * controller->ttft.bound_s;
 }
@@ -143,6 +160,14 @@ static double choose_most(const struct lull_serving_controller *controller, doub
            (share * (1.0 - controller->config.objective.share) + early_misses / fmax(judged, 20.0));
 }
 
+/* Without a bound nothing that is pending raises the clock. */
+static double choose_patience_s(const struct lull_objective *objective, int index)
+{
+    if (!isfinite(objective->ttft_s))
+        return INFINITY;
+    return patience_shares[index] * objective->ttft_s;
+}
+
 bool lull_serving_choose(const struct lull_serving_controller *controller, uint32_t lowest,
                          struct lull_serving_choice *choice_out)
 {
@@ -161,7 +186,7 @@ bool lull_serving_choose(const struct lull_serving_controller *controller, uint3
             tokens > most)
             break;
         for (int p = 0; p < PATIENCES; p++) {
-            const double patience_s = patience_shares[p] * objective->ttft_s;
+            const double patience_s = choose_patience_s(objective, p);
             const struct choose_effect effect =
                 choose_effect_of(controller, &at, &highest, patience_s);
             const double watts = at.watts + effect.raised_ratio * (highest.watts - at.watts);

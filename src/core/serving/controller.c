@@ -128,13 +128,12 @@ static double controller_energy_j(const struct lull_serving_controller *controll
 }
 
 /* Tokens of a prompt are counted when it has been computed. So energy counts only for windows that
- * no prompt reaches into. */
+ * no prompt reaches into, or that compute nothing but prompts. */
 static void controller_begin_window(struct lull_serving_controller *controller, int64_t time_ns)
 {
     controller->window = (struct lull_server_window){0};
-    controller->window_energy_j = NAN;
-    if (controller->load.pending <= 0.0)
-        controller->window_energy_j = controller_energy_j(controller, time_ns);
+    controller->window_energy_j = controller_energy_j(controller, time_ns);
+    controller->is_window_mixed = controller->load.pending > 0.0;
 }
 
 void lull_serving_controller_take_clock(struct lull_serving_controller *controller, int64_t time_ns,
@@ -151,26 +150,33 @@ void lull_serving_controller_take_clock(struct lull_serving_controller *controll
 /* ---- readings ------------------------------------------------------------------------------ */
 
 /* Adds the time since the last reading to the window, and a full window to the model. A change of
- * clock since the last reading spoils it, and so does time without requests. */
+ * clock since the last reading spoils it, and so does time without requests. A prefill pool is
+ * rarely busy for long: its readings sample how much of the time it is. */
 static void controller_extend_window(struct lull_serving_controller *controller,
                                      const struct lull_serving_reading *before)
 {
     const struct lull_serving_reading *const now = &controller->load.last;
     const struct lull_server_change *const change = &controller->load.change;
     struct lull_server_window *const window = &controller->window;
+    const double busy_ratio = ((before->running >= 1.0) + (now->running >= 1.0)) / 2.0;
 
-    if (before->running < 1.0 || now->running < 1.0 || controller->changed_ns > before->time_ns) {
+    if (controller->changed_ns > before->time_ns ||
+        (busy_ratio < 1.0 && !lull_server_load_is_prefill(&controller->load))) {
         controller_begin_window(controller, now->time_ns);
         return;
     }
-    window->seconds += change->seconds;
+    if (busy_ratio < 1.0)
+        controller->window_energy_j = NAN;
+    window->seconds += busy_ratio * change->seconds;
     window->steps += change->steps;
     window->output_tokens += change->output_tokens;
     window->prompt_tokens += change->prompt_tokens;
+    window->first_tokens += change->first_tokens;
     if (window->seconds < window_s || window->steps < window_steps)
         return;
     window->joules = NAN;
-    if (controller->load.pending <= 0.0)
+    if ((controller->load.pending <= 0.0 && !controller->is_window_mixed) ||
+        lull_server_window_is_prefill(window))
         window->joules =
             controller_energy_j(controller, now->time_ns) - controller->window_energy_j;
     lull_server_model_add(&controller->model, &controller->in_force, window);
@@ -186,6 +192,7 @@ static void controller_update_demand(struct lull_serving_controller *controller)
         .output_rate = load->output_rate,
         .prompt_rate = load->prompt_rate,
         .prompt_tokens = load->prompt_tokens,
+        .is_prefill = lull_server_load_is_prefill(load),
     };
     controller->outlook =
         lull_server_model_predict(&controller->model, &controller->in_force, &controller->demand);
@@ -362,7 +369,6 @@ static uint32_t controller_settle(struct lull_serving_controller *controller,
 {
     const uint32_t present = controller->settled;
 
-    controller->patience_s = choice->patience_s;
     if (choice->index > present) {
         const struct lull_server_outlook at = lull_server_model_predict(
             &controller->model, &controller->clocks[present], &controller->demand);
@@ -399,32 +405,44 @@ static double controller_bound(const struct lull_serving_controller *controller)
     return lull_miss_bound_find(&controller->bound, bound_error);
 }
 
-static uint32_t controller_choose_busy(struct lull_serving_controller *controller, int64_t now_ns)
+/* Explains a clock by load. */
+static uint32_t controller_proceed(struct lull_serving_controller *controller, uint32_t chosen)
 {
-    struct lull_serving_choice choice;
-    uint32_t lowest;
-    uint32_t chosen;
-
-    if (!controller_has_learned(controller))
-        return controller_explain(controller, LULL_SERVING_LEARNING,
-                                  "The server's speed is being learned.", 0);
-    controller_retreat(controller, now_ns);
-    if (controller_raise(controller, now_ns))
-        return controller_explain(controller, LULL_SERVING_RAISED,
-                                  "Requests wait so long that their first token is in danger.", 0);
-    lowest = controller_search(controller, now_ns);
-    if (!lull_serving_choose(controller, lowest, &choice))
-        return controller_explain(controller, LULL_SERVING_RAISED,
-                                  "The load leaves no room for a lower clock.", 0);
-    chosen = controller_settle(controller, &choice, now_ns);
-    if (chosen == 0)
-        chosen = controller_explore(controller, lowest, now_ns);
     if (controller_bound(controller) < (1.0 - controller->config.objective.share) / 2.0)
         return controller_explain(controller, LULL_SERVING_PROVEN,
                                   "Lower clocks have added fewer misses than permitted (95 %).",
                                   chosen);
     return controller_explain(controller, LULL_SERVING_TESTING,
                               "The misses of requests are being counted.", chosen);
+}
+
+static uint32_t controller_choose_busy(struct lull_serving_controller *controller, int64_t now_ns)
+{
+    struct lull_serving_choice choice;
+    uint32_t lowest;
+    uint32_t chosen;
+    bool has_choice;
+
+    if (!controller_has_learned(controller))
+        return controller_explain(controller, LULL_SERVING_LEARNING,
+                                  "The server's speed is being learned.", 0);
+    controller_retreat(controller, now_ns);
+    lowest = controller_search(controller, now_ns);
+    has_choice = lull_serving_choose(controller, lowest, &choice);
+    /* Requests of a prefill pool are pending as long as it works, so their patience is chosen
+     * before they raise the clock. */
+    if (has_choice)
+        controller->patience_s = choice.patience_s;
+    if (controller_raise(controller, now_ns))
+        return controller_explain(controller, LULL_SERVING_RAISED,
+                                  "Requests wait so long that their first token is in danger.", 0);
+    if (!has_choice)
+        return controller_explain(controller, LULL_SERVING_RAISED,
+                                  "The load leaves no room for a lower clock.", 0);
+    chosen = controller_settle(controller, &choice, now_ns);
+    if (chosen == 0)
+        chosen = controller_explore(controller, lowest, now_ns);
+    return controller_proceed(controller, chosen);
 }
 
 static uint32_t controller_choose(struct lull_serving_controller *controller, int64_t now_ns)
@@ -438,6 +456,10 @@ static uint32_t controller_choose(struct lull_serving_controller *controller, in
     if (is_parked || now_ns - controller->idle_ns >= controller->config.park_after_ns)
         return controller_explain(controller, LULL_SERVING_IDLE, "No request: parked.",
                                   lull_serving_choose_parking(controller));
+    /* A prefill pool has many short gaps. */
+    if (controller->demand.is_prefill && controller->mode == LULL_SERVING_RAISED &&
+        now_ns >= controller->raised_until_ns)
+        return controller_proceed(controller, controller->settled);
     return controller_explain(controller, controller->mode, controller->reason,
                               controller->requested);
 }

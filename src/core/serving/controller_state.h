@@ -71,6 +71,7 @@ struct lull_serving_controller {
     double energy_j;
     double power_w;         /* between the last two samples; NAN: unknown */
     double window_energy_j; /* at the begin of the window */
+    bool is_window_mixed;   /* a prompt was being computed then */
 
     /* latencies and misses */
     struct lull_serving_latency ttft;

@@ -31,6 +31,10 @@ static const double burst_most = 7.0;
  * are none. */
 static const double burst_least_rate = 0.1;
 
+/* Output tokens for each first token up to which nothing is decoded. Default: counters that are
+ * read at different times must not hide a prefill pool. */
+static const double prefill_ratio = 1.05;
+
 static bool is_count(double value)
 {
     return value >= 0.0 && value < 1e15;
@@ -135,6 +139,11 @@ bool lull_server_load_is_burst(const struct lull_server_load *load)
     return load->burst > burst_limit;
 }
 
+bool lull_server_load_is_prefill(const struct lull_server_load *load)
+{
+    return load->first_rate > 0.0 && load->output_rate <= prefill_ratio * load->first_rate;
+}
+
 static void load_average(struct lull_server_load *load, bool was_idle)
 {
     const struct lull_server_change *const change = &load->change;
@@ -146,6 +155,7 @@ static void load_average(struct lull_server_load *load, bool was_idle)
     load->arrival_rate += rate_share * (change->arrived / change->seconds - load->arrival_rate);
     load->prompt_rate += rate_share * (change->prompt_tokens / change->seconds - load->prompt_rate);
     load->output_rate += rate_share * (change->output_tokens / change->seconds - load->output_rate);
+    load->first_rate += rate_share * (change->first_tokens / change->seconds - load->first_rate);
     load->busy_ratio +=
         -expm1(-change->seconds / busy_s) * ((load->requests > 0.0 ? 1.0 : 0.0) - load->busy_ratio);
     load->running += -expm1(-change->seconds / batch_s) * (load->last.running - load->running);

@@ -40,6 +40,7 @@ struct lull_server_load {
     double burst;        /* evidence that it has grown at once; 0: none */
     double prompt_rate;  /* tokens per second, over some seconds */
     double output_rate;  /* tokens per second, over some seconds */
+    double first_rate;   /* the same of first tokens alone */
     double busy_ratio;   /* share of the last minutes with a request */
     double running;      /* over a second */
     double recent_s;     /* time and steps of the last part of a second */
@@ -60,6 +61,9 @@ struct lull_server_load {
 
 /* Returns whether far more requests arrive than the rate explains. */
 bool lull_server_load_is_burst(const struct lull_server_load *load);
+
+/* Returns whether the server computes nothing but prompts, as a prefill pool does. */
+bool lull_server_load_is_prefill(const struct lull_server_load *load);
 
 /* Returns whether a reading can be used after the last one: its numbers are there and possible. */
 bool lull_server_load_accepts(const struct lull_server_load *load,

@@ -166,7 +166,8 @@ static void server_model_add_power(struct lull_server_model *model,
     const struct server_times times = server_times_at(model, clock);
     const double watts = window->joules / window->seconds;
     const double running = window->output_tokens / fmax(window->steps, 1.0);
-    const double prefill = fmin(window->prompt_tokens * times.prompt_s / window->seconds, 1.0);
+    const double prefilling = window->prompt_tokens * times.prompt_s / window->seconds;
+    const double prefill = lull_server_window_is_prefill(window) ? 1.0 : fmin(prefilling, 1.0);
     const double features[] = {
         1.0,
         (1.0 - prefill) * server_model_decoding(model, clock, running),
@@ -182,13 +183,19 @@ static void server_model_add_power(struct lull_server_model *model,
     model->has_power = true;
 }
 
+bool lull_server_window_is_prefill(const struct lull_server_window *window)
+{
+    return window->first_tokens > 0.0 && window->output_tokens <= window->first_tokens;
+}
+
 void lull_server_model_add(struct lull_server_model *model, const struct lull_server_clock *clock,
                            const struct lull_server_window *window)
 {
+    const double steps = lull_server_window_is_prefill(window) ? 0.0 : window->steps;
     const double features[] = {
-        [HOST] = window->steps,
-        [STEPS_MEMORY] = window->steps * clock->memory,
-        [STEPS_COMPUTE] = window->steps * clock->compute,
+        [HOST] = steps,
+        [STEPS_MEMORY] = steps * clock->memory,
+        [STEPS_COMPUTE] = steps * clock->compute,
         [OUTPUT_MEMORY] = window->output_tokens * clock->memory,
         [OUTPUT_COMPUTE] = window->output_tokens * clock->compute,
         [PROMPT_MEMORY] = window->prompt_tokens * clock->memory,
@@ -206,6 +213,25 @@ void lull_server_model_add(struct lull_server_model *model, const struct lull_se
         server_model_add_power(model, clock, window);
 }
 
+/* Of a server that decodes nothing: its output tokens are first tokens. */
+static struct lull_server_outlook
+server_model_predict_prefill(const struct lull_server_model *model,
+                             const struct lull_server_clock *clock,
+                             const struct lull_server_demand *demand)
+{
+    const struct server_times times = server_times_at(model, clock);
+    const double request_s = times.sequence_s + demand->prompt_tokens * times.prompt_s;
+    const double busy =
+        demand->output_rate * times.sequence_s + demand->prompt_rate * times.prompt_s;
+
+    return (struct lull_server_outlook){
+        .first_token_s = request_s,
+        .prefill_s = demand->prompt_tokens > 0.0 ? request_s / demand->prompt_tokens : 0.0,
+        .busy_ratio = busy,
+        .watts = server_model_watts(model, clock, fmin(busy, 1.0), fmin(busy, 1.0), 0.0),
+    };
+}
+
 struct lull_server_outlook lull_server_model_predict(const struct lull_server_model *model,
                                                      const struct lull_server_clock *clock,
                                                      const struct lull_server_demand *demand)
@@ -220,6 +246,8 @@ struct lull_server_outlook lull_server_model_predict(const struct lull_server_mo
     const double decode_s = times.step_s + times.sequence_s * running;
     const double busy = fmin(prefill + room * (1.0 - exp(-settled)), 1.0);
 
+    if (demand->is_prefill)
+        return server_model_predict_prefill(model, clock, demand);
     return (struct lull_server_outlook){
         .decode_s = decode_s,
         .step_s = decode_s / room,

@@ -48,8 +48,13 @@ struct lull_server_window {
     double steps;
     double output_tokens;
     double prompt_tokens;
-    double joules; /* of one GPU; NAN: unknown */
+    double first_tokens; /* of the output tokens */
+    double joules;       /* of one GPU; NAN: unknown */
 };
+
+/* Returns whether a window computed nothing but prompts, as those of a prefill pool do: each step
+ * is full of their tokens, so steps explain no time of their own. */
+bool lull_server_window_is_prefill(const struct lull_server_window *window);
 
 struct lull_server_model {
     struct lull_clock_fit time;
@@ -66,6 +71,7 @@ struct lull_server_demand {
     double output_rate;   /* tokens per second */
     double prompt_rate;   /* tokens per second */
     double prompt_tokens; /* of a typical request */
+    bool is_prefill;      /* nothing is decoded: a request ends with its first token */
 };
 
 /* What a clock means for a load. */
