@@ -369,6 +369,7 @@ static uint32_t controller_settle(struct lull_serving_controller *controller,
 {
     const uint32_t present = controller->settled;
 
+    controller->patience_s = choice->patience_s;
     if (choice->index > present) {
         const struct lull_server_outlook at = lull_server_model_predict(
             &controller->model, &controller->clocks[present], &controller->demand);
@@ -431,7 +432,7 @@ static uint32_t controller_choose_busy(struct lull_serving_controller *controlle
     has_choice = lull_serving_choose(controller, lowest, &choice);
     /* Requests of a prefill pool are pending as long as it works, so their patience is chosen
      * before they raise the clock. */
-    if (has_choice)
+    if (has_choice && controller->demand.is_prefill)
         controller->patience_s = choice.patience_s;
     if (controller_raise(controller, now_ns))
         return controller_explain(controller, LULL_SERVING_RAISED,

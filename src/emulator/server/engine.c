@@ -41,6 +41,7 @@ struct engine_request {
     bool is_received;   /* the prompt was computed elsewhere, and is not lost */
     bool is_cancelled;  /* while a step computed it */
     bool has_started;
+    int64_t sent_ns; /* by its client */
     int64_t arrival_ns;
     int64_t start_ns; /* when a step took it for the first time */
     int64_t first_ns; /* of its tokens */
@@ -291,6 +292,8 @@ static void engine_count_finished(struct lull_engine *engine, const struct engin
     if (request->produced > 1)
         token->tpot_s =
             seconds_between(request->first_ns, request->last_ns) / (request->produced - 1);
+    token->prompt_tokens = request->prompt_tokens;
+    token->output_tokens = request->output_tokens;
     add_values(&statistics->tpot, request->produced > 1 ? token->tpot_s : 0.0, 1);
     add_values(&statistics->queue, seconds_between(request->arrival_ns, request->start_ns), 1);
     add_values(&statistics->latency, seconds_between(request->arrival_ns, request->last_ns), 1);
@@ -306,8 +309,8 @@ static void engine_produce(struct lull_engine *engine, struct engine_request *re
     token->ttft_s = NAN;
     token->tpot_s = NAN;
     if (token->is_first) {
-        token->ttft_s = seconds_between(request->arrival_ns, now_ns);
-        add_values(&engine->statistics.ttft, token->ttft_s, 1);
+        token->ttft_s = seconds_between(request->sent_ns, now_ns);
+        add_values(&engine->statistics.ttft, seconds_between(request->arrival_ns, now_ns), 1);
         engine->statistics.prompt_tokens += request->prompt_tokens;
         request->first_ns = now_ns;
     } else {
@@ -363,6 +366,12 @@ uint32_t lull_engine_end_step(struct lull_engine *engine, int64_t now_ns,
 int lull_engine_submit(struct lull_engine *engine, uint64_t request, uint32_t prompt_tokens,
                        uint32_t output_tokens, int64_t now_ns)
 {
+    return lull_engine_receive(engine, request, prompt_tokens, output_tokens, now_ns, now_ns);
+}
+
+int lull_engine_receive(struct lull_engine *engine, uint64_t request, uint32_t prompt_tokens,
+                        uint32_t output_tokens, int64_t sent_ns, int64_t now_ns)
+{
     uint32_t place;
 
     /* The last token's keys and values are not needed. */
@@ -378,6 +387,7 @@ int lull_engine_submit(struct lull_engine *engine, uint64_t request, uint32_t pr
         .prompt_tokens = prompt_tokens,
         .output_tokens = output_tokens,
         .is_received = engine->config.role == LULL_ENGINE_DECODE,
+        .sent_ns = sent_ns,
         .arrival_ns = now_ns,
     };
     queue_append(engine, place);
@@ -399,27 +409,28 @@ static bool engine_cancel_waiting(struct lull_engine *engine, uint64_t number)
     return false;
 }
 
-void lull_engine_cancel(struct lull_engine *engine, uint64_t request, int64_t now_ns)
+bool lull_engine_cancel(struct lull_engine *engine, uint64_t request, int64_t now_ns)
 {
     uint32_t i = 0;
 
     (void)now_ns;
     if (engine_cancel_waiting(engine, request))
-        return;
+        return true;
     while (i < engine->statistics.running &&
            request_at(engine, engine->running[i])->number != request)
         i++;
     if (i == engine->statistics.running)
-        return;
+        return false;
     request_at(engine, engine->running[i])->is_cancelled = true;
     if (engine->is_stepping) /* the step still holds it */
-        return;
+        return true;
     engine_release_cache(engine, request_at(engine, engine->running[i]));
     engine_free_place(engine, engine->running[i]);
     engine->statistics.running--;
     memmove(&engine->running[i], &engine->running[i + 1],
             (engine->statistics.running - i) * sizeof(engine->running[0]));
     engine_update_cache(engine);
+    return true;
 }
 
 /* ---- life --------------------------------------------------------------------------------- */

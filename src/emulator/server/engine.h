@@ -36,8 +36,10 @@ struct lull_engine_token {
     uint64_t request; /* the caller's number */
     bool is_first;
     bool is_last;
-    double ttft_s; /* of a request's first token, else NAN */
-    double tpot_s; /* of a request's last token, if it had more than one, else NAN */
+    double ttft_s;          /* of a request's first token since its client sent it, else NAN */
+    double tpot_s;          /* of a request's last token, if it had more than one, else NAN */
+    uint32_t prompt_tokens; /* with the last token: of the request */
+    uint32_t output_tokens; /* with the last token: that the request wants */
 };
 
 enum { LULL_ENGINE_BUCKETS = 40 };
@@ -80,8 +82,13 @@ int lull_engine_copy(struct lull_engine *to, const struct lull_engine *from);
 int lull_engine_submit(struct lull_engine *engine, uint64_t request, uint32_t prompt_tokens,
                        uint32_t output_tokens, int64_t now_ns);
 
-/* Removes a request whose client has left. */
-void lull_engine_cancel(struct lull_engine *engine, uint64_t request, int64_t now_ns);
+/* Queues a request that another engine hands over, and that its client sent earlier. Errors: those
+ * of lull_engine_submit(). */
+int lull_engine_receive(struct lull_engine *engine, uint64_t request, uint32_t prompt_tokens,
+                        uint32_t output_tokens, int64_t sent_ns, int64_t now_ns);
+
+/* Removes a request whose client has left. Returns whether it was there. */
+bool lull_engine_cancel(struct lull_engine *engine, uint64_t request, int64_t now_ns);
 
 /* Forms the next batch. False: there is nothing to do. */
 bool lull_engine_begin_step(struct lull_engine *engine, int64_t now_ns,

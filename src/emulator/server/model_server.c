@@ -31,7 +31,9 @@ struct note {
     uint64_t request;
     uint32_t prompt_tokens; /* 0: cancel it */
     uint32_t output_tokens;
-    int64_t time_ns;
+    int64_t time_ns; /* of a request that is handed over, it may be still to come */
+    int64_t sent_ns; /* by its client */
+    bool is_handover;
 };
 
 struct lull_model_server {
@@ -79,10 +81,17 @@ struct step_look {
     uint32_t generation;
 };
 
-static struct step_look server_look(const struct lull_model_server *server, uint32_t gpu,
+/* The number of a GPU of the group on the node. */
+static uint32_t node_gpu(const struct lull_model_server *server, uint32_t gpu)
+{
+    return server->options.first_gpu + gpu;
+}
+
+static struct step_look server_look(const struct lull_model_server *server, uint32_t index,
                                     uint64_t step)
 {
-    const int context = lull_emulated_gpu_context(server->gpus[gpu]);
+    const int context = lull_emulated_gpu_context(server->gpus[index]);
+    const uint32_t gpu = node_gpu(server, index);
     struct step_look look = {.gpu = gpu, .end_ns = LULL_PHYSICS_NEVER};
     const struct lull_physics *const physics = lull_node_begin(server->node, gpu);
     const struct lull_physics_kernel *const work = lull_physics_find_work(physics, context, step);
@@ -121,10 +130,11 @@ static int64_t server_await_end(struct lull_model_server *server, uint64_t step,
 
 /* Enqueues the next step on one GPU, to begin host_s after at_ns, when the slowest GPU ends the one
  * before. Returns by how much later it begins because the host is late. */
-static int64_t server_enqueue(const struct lull_model_server *server, uint32_t gpu,
+static int64_t server_enqueue(const struct lull_model_server *server, uint32_t index,
                               const struct lull_step_cost *cost, int64_t at_ns)
 {
-    const int context = lull_emulated_gpu_context(server->gpus[gpu]);
+    const int context = lull_emulated_gpu_context(server->gpus[index]);
+    const uint32_t gpu = node_gpu(server, index);
     struct lull_physics_work work = {
         .after = {LULL_PHYSICS_NO_WORK, LULL_PHYSICS_NO_WORK},
         .delay_ns = llround(cost->host_s * 1e9),
@@ -153,8 +163,8 @@ static double server_energy_j(const struct lull_model_server *server)
     double sum_j = 0;
 
     for (uint32_t gpu = 0; gpu < server->options.gpus; gpu++) {
-        sum_j += lull_physics_energy_j(lull_node_begin(server->node, gpu));
-        lull_node_end(server->node, gpu, false);
+        sum_j += lull_physics_energy_j(lull_node_begin(server->node, node_gpu(server, gpu)));
+        lull_node_end(server->node, node_gpu(server, gpu), false);
     }
     return sum_j;
 }
@@ -172,8 +182,8 @@ static int64_t server_next_arrival_ns(const struct lull_model_server *server)
 /* Queues a request, unless it is longer than the cache, or memory runs out. */
 static void server_queue(struct lull_model_server *server, const struct note *note)
 {
-    if (lull_engine_submit(server->engine, note->request, note->prompt_tokens, note->output_tokens,
-                           note->time_ns) < 0) {
+    if (lull_engine_receive(server->engine, note->request, note->prompt_tokens, note->output_tokens,
+                            note->sent_ns, note->time_ns) < 0) {
         server->reading.refused++;
         server->ended += note->request >= LULL_MODEL_SERVER_TRACE;
     }
@@ -187,26 +197,100 @@ static void server_take_arrivals(struct lull_model_server *server, int64_t until
         const struct lull_server_arrival *const arrival =
             &server->options.arrivals[server->arrived];
 
-        server_queue(server, &(struct note){LULL_MODEL_SERVER_TRACE + server->arrived,
-                                            arrival->prompt_tokens, arrival->output_tokens,
-                                            server_next_arrival_ns(server)});
+        server_queue(server, &(struct note){.request = LULL_MODEL_SERVER_TRACE + server->arrived,
+                                            .prompt_tokens = arrival->prompt_tokens,
+                                            .output_tokens = arrival->output_tokens,
+                                            .time_ns = server_next_arrival_ns(server),
+                                            .sent_ns = server_next_arrival_ns(server)});
         server->arrived++;
     }
 }
 
-static void server_take_notes(struct lull_model_server *server)
+/* Cancels a request that the engine has, that is among the first notes, or that was handed over.
+ * Returns how many of these notes are left. */
+static size_t server_cancel(struct lull_model_server *server, const struct note *cancel,
+                            size_t first)
 {
+    for (size_t i = 0; i < first; i++) {
+        if (server->notes[i].request != cancel->request)
+            continue;
+        memmove(&server->notes[i], &server->notes[i + 1],
+                (first - i - 1) * sizeof(server->notes[0]));
+        return first - 1;
+    }
+    if (!lull_engine_cancel(server->engine, cancel->request, cancel->time_ns) &&
+        server->options.next != NULL)
+        lull_model_server_cancel(server->options.next, cancel->request);
+    return first;
+}
+
+/* Takes the notes up to a time; those of requests that come later stay. */
+static void server_take_notes(struct lull_model_server *server, int64_t until_ns)
+{
+    const int64_t last_ns = lull_later_ns(until_ns, lull_node_now_ns(server->node));
+    size_t left = 0;
+
     pthread_mutex_lock(&server->mutex);
     for (size_t i = 0; i < server->note_count; i++) {
-        const struct note *const note = &server->notes[i];
+        const struct note note = server->notes[i];
 
-        if (note->prompt_tokens > 0)
-            server_queue(server, note);
+        if (note.prompt_tokens == 0)
+            left = server_cancel(server, &note, left);
+        else if (note.time_ns <= last_ns)
+            server_queue(server, &note);
         else
-            lull_engine_cancel(server->engine, note->request, note->time_ns);
+            server->notes[left++] = note;
     }
-    server->note_count = 0;
+    server->note_count = left;
     pthread_mutex_unlock(&server->mutex);
+}
+
+/* The time at which the next request arrives, as far as it is known. */
+static int64_t server_next_ns(struct lull_model_server *server)
+{
+    int64_t next_ns = server_next_arrival_ns(server);
+
+    pthread_mutex_lock(&server->mutex);
+    for (size_t i = 0; i < server->note_count; i++)
+        if (server->notes[i].is_handover)
+            next_ns = lull_earlier_ns(next_ns, server->notes[i].time_ns);
+    pthread_mutex_unlock(&server->mutex);
+    return next_ns;
+}
+
+static int server_add_note(struct lull_model_server *server, const struct note *note)
+{
+    int result;
+
+    pthread_mutex_lock(&server->mutex);
+    result = lull_array_reserve(&server->notes, &server->note_room, server->note_count,
+                                sizeof(server->notes[0]));
+    if (result == 0)
+        server->notes[server->note_count++] = *note;
+    server->cancelled += note->prompt_tokens == 0;
+    pthread_mutex_unlock(&server->mutex);
+    lull_node_wake(server->node, node_gpu(server, 0));
+    return result;
+}
+
+/* Sends keys and values of computed prompts to the next server. */
+static void server_hand_over(const struct lull_model_server *server,
+                             const struct lull_engine_token *tokens, uint32_t count, int64_t end_ns)
+{
+    struct lull_model_server *const next = server->options.next;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct lull_engine_token *const token = &tokens[i];
+        const double handover_s = lull_step_handover_s(server->options.llm, token->prompt_tokens,
+                                                       server->options.handover_gbs);
+
+        (void)server_add_note(next, &(struct note){.request = token->request,
+                                                   .prompt_tokens = token->prompt_tokens,
+                                                   .output_tokens = token->output_tokens,
+                                                   .time_ns = end_ns + llround(handover_s * 1e9),
+                                                   .sent_ns = end_ns - llround(token->ttft_s * 1e9),
+                                                   .is_handover = true});
+    }
 }
 
 /* ---- the steps ---- */
@@ -228,7 +312,7 @@ static bool server_enqueue_next(struct lull_model_server *server, int64_t end_ns
 {
     const struct lull_engine_token *tokens;
 
-    server_take_notes(server);
+    server_take_notes(server, end_ns);
     server_take_arrivals(server, end_ns);
     if (lull_engine_copy(server->ahead, server->engine) < 0)
         return false; /* no memory: the next step is formed when this one has ended */
@@ -265,11 +349,13 @@ static void server_publish(struct lull_model_server *server)
 }
 
 static void server_deliver(struct lull_model_server *server, const struct lull_engine_token *tokens,
-                           uint32_t count)
+                           uint32_t count, int64_t end_ns)
 {
     for (uint32_t i = 0; i < count; i++)
         server->ended += tokens[i].is_last && tokens[i].request >= LULL_MODEL_SERVER_TRACE;
-    if (server->options.deliver != NULL)
+    if (server->options.next != NULL)
+        server_hand_over(server, tokens, count, end_ns);
+    else if (server->options.deliver != NULL)
         server->options.deliver(server->options.context, tokens, count);
 }
 
@@ -289,7 +375,7 @@ static void server_advance(struct lull_model_server *server, int64_t end_ns, boo
         assert(has_begun);
     }
     server_publish(server);
-    server_deliver(server, server->tokens, count);
+    server_deliver(server, server->tokens, count, end_ns);
 }
 
 /* Runs steps until there is nothing to do. */
@@ -311,7 +397,7 @@ static void server_run_steps(struct lull_model_server *server)
 /* Begins a step of an idle server. False: there is nothing to do. */
 static bool server_begin(struct lull_model_server *server, int64_t at_ns)
 {
-    server_take_notes(server);
+    server_take_notes(server, at_ns);
     server_take_arrivals(server, at_ns);
     if (!lull_engine_begin_step(server->engine, at_ns, &server->batch))
         return false;
@@ -328,9 +414,10 @@ static void *server_run(void *argument)
     lull_thread_set_realtime();
     while (!atomic_load(&server->is_stopping)) {
         /* Read before the notes: a request that comes after this ends the sleep. */
-        const uint32_t generation = lull_node_generation(server->node, 0);
+        const uint32_t gpu = node_gpu(server, 0);
+        const uint32_t generation = lull_node_generation(server->node, gpu);
         const int64_t now_ns = lull_node_now_ns(server->node);
-        const int64_t next_ns = server_next_arrival_ns(server);
+        const int64_t next_ns = server_next_ns(server);
         int64_t at_ns = now_ns;
 
         if (next_ns - server->lead_ns <= now_ns)
@@ -338,8 +425,7 @@ static void *server_run(void *argument)
         if (server_begin(server, lull_later_ns(at_ns, server->newest_ns)))
             server_run_steps(server);
         atomic_store(&server->is_done, server->ended == server->options.arrival_count);
-        lull_node_sleep(server->node, 0, generation,
-                        server_next_arrival_ns(server) - server->lead_ns);
+        lull_node_sleep(server->node, gpu, generation, server_next_ns(server) - server->lead_ns);
     }
     return NULL;
 }
@@ -348,22 +434,12 @@ static void *server_run(void *argument)
 
 uint32_t lull_model_server_most_tokens(const struct lull_model_server *server)
 {
-    return (uint32_t)fmin(server->most_tokens, UINT32_MAX);
-}
+    const struct lull_model_server *const next = server->options.next;
+    double most_tokens = server->most_tokens;
 
-static int server_add_note(struct lull_model_server *server, const struct note *note)
-{
-    int result;
-
-    pthread_mutex_lock(&server->mutex);
-    result = lull_array_reserve(&server->notes, &server->note_room, server->note_count,
-                                sizeof(server->notes[0]));
-    if (result == 0)
-        server->notes[server->note_count++] = *note;
-    server->cancelled += note->prompt_tokens == 0;
-    pthread_mutex_unlock(&server->mutex);
-    lull_node_wake(server->node, 0);
-    return result;
+    if (next != NULL)
+        most_tokens = fmin(most_tokens, next->most_tokens);
+    return (uint32_t)fmin(most_tokens, UINT32_MAX);
 }
 
 int lull_model_server_submit(struct lull_model_server *server, uint64_t request,
@@ -372,9 +448,13 @@ int lull_model_server_submit(struct lull_model_server *server, uint64_t request,
     const int64_t now_ns = lull_node_now_ns(server->node);
 
     if (prompt_tokens == 0 || output_tokens == 0 ||
-        (double)prompt_tokens + output_tokens > server->most_tokens)
+        (double)prompt_tokens + output_tokens > lull_model_server_most_tokens(server))
         return -EINVAL;
-    return server_add_note(server, &(struct note){request, prompt_tokens, output_tokens, now_ns});
+    return server_add_note(server, &(struct note){.request = request,
+                                                  .prompt_tokens = prompt_tokens,
+                                                  .output_tokens = output_tokens,
+                                                  .time_ns = now_ns,
+                                                  .sent_ns = now_ns});
 }
 
 void lull_model_server_cancel(struct lull_model_server *server, uint64_t request)
@@ -408,7 +488,8 @@ static int report_no_node(struct lull_error *err)
                           "--server ...");
 }
 
-int lull_model_server_find_gpu(struct lull_gpu_model *model_out, struct lull_error *err)
+int lull_model_server_find_gpu(uint32_t gpu, struct lull_gpu_model *model_out,
+                               struct lull_error *err)
 {
     const char *const path = getenv(LULL_EMULATED_NODE_VARIABLE);
     struct lull_node *node;
@@ -419,16 +500,21 @@ int lull_model_server_find_gpu(struct lull_gpu_model *model_out, struct lull_err
     result = lull_node_open(path, &node, err);
     if (result < 0)
         return result;
-    *model_out = lull_node_begin(node, 0)->model;
-    lull_node_end(node, 0, false);
+    if (gpu < lull_node_gpu_count(node)) {
+        *model_out = lull_node_begin(node, gpu)->model;
+        lull_node_end(node, gpu, false);
+    } else {
+        result = lull_error_set(err, -ENODEV, "emulated GPU %u: the node has %u GPUs", gpu,
+                                lull_node_gpu_count(node));
+    }
     lull_node_close(node);
-    return 0;
+    return result;
 }
 
 static int server_open_gpus(struct lull_model_server *server, struct lull_error *err)
 {
     for (uint32_t gpu = 0; gpu < server->options.gpus; gpu++) {
-        const int result = lull_emulated_gpu_open(gpu, &server->gpus[gpu], err);
+        const int result = lull_emulated_gpu_open(node_gpu(server, gpu), &server->gpus[gpu], err);
 
         if (result < 0)
             return result;
@@ -436,8 +522,8 @@ static int server_open_gpus(struct lull_model_server *server, struct lull_error 
             return report_no_node(err);
     }
     server->node = lull_emulated_gpu_node(server->gpus[0]);
-    server->model = lull_node_begin(server->node, 0)->model;
-    lull_node_end(server->node, 0, false);
+    server->model = lull_node_begin(server->node, node_gpu(server, 0))->model;
+    lull_node_end(server->node, node_gpu(server, 0), false);
     return 0;
 }
 
@@ -461,7 +547,7 @@ static int server_load(struct lull_model_server *server, struct lull_error *err)
 static int server_create_engine(struct lull_model_server *server, struct lull_error *err)
 {
     const struct lull_engine_config config = {
-        .role = LULL_ENGINE_BOTH,
+        .role = server->options.role,
         .max_sequences = server->options.max_sequences,
         .max_batched_tokens = server->options.max_batched_tokens,
         .cache_tokens = server->most_tokens,
@@ -536,7 +622,7 @@ void lull_model_server_stop(struct lull_model_server *server)
         return;
     atomic_store(&server->is_stopping, true);
     if (server->has_thread) {
-        lull_node_wake(server->node, 0);
+        lull_node_wake(server->node, node_gpu(server, 0));
         pthread_join(server->thread, NULL);
     }
     for (uint32_t gpu = 0; gpu < server->options.gpus; gpu++)

@@ -9,6 +9,9 @@
  * join the batch as if it were formed at that end; other requests must be there when it is formed.
  * What readers see, and tokens, come when the step has ended.
  *
+ * Two servers may be pools of prefill and decode. A request that the first one has computed arrives
+ * at the second one as soon as its keys and values can be there.
+ *
  * Collectives are part of a step's kernel: they take their time and power, but no probe sees them.
  *
  * Threads: any, except that one starts and stops it. SPDX-License-Identifier: Apache-2.0
@@ -31,13 +34,17 @@ enum { LULL_MODEL_SERVER_GPUS = 8 };
 
 struct lull_model_server_options {
     const struct lull_llm *llm;
-    uint32_t gpus; /* the tensor-parallel group: GPUs 0 to gpus - 1 */
+    uint32_t first_gpu; /* the tensor-parallel group: this one and... */
+    uint32_t gpus;      /* ...the next ones, so many in all */
+    enum lull_engine_role role;
+    struct lull_model_server *next; /* of a prefill pool: the decode pool, which must live longer */
+    double handover_gbs;            /* rate at which keys and values go to it */
     uint32_t max_sequences;
     uint32_t max_batched_tokens;
     const struct lull_server_arrival *arrivals; /* of a trace, by time since the start; borrowed */
     size_t arrival_count;
-    /* Called by the server's thread with the tokens of a step that has ended. It may submit and
-     * cancel. NULL: they are not read. */
+    /* Not of a prefill pool. Called by the server's thread with the tokens of a step that has
+     * ended. It may submit and cancel. NULL: they are not read. */
     void (*deliver)(void *context, const struct lull_engine_token *tokens, uint32_t count);
     void *context;
 };
@@ -63,9 +70,10 @@ struct lull_model_server_reading {
 
 struct lull_model_server; /* opaque */
 
-/* Reads the model of the node's first GPU. Errors: LULL_E_NO_DEVICE: there is no emulated node;
+/* Reads the model of one of the node's GPUs. Errors: LULL_E_NO_DEVICE: there is no emulated node;
  * those of lull_node_open(). */
-int lull_model_server_find_gpu(struct lull_gpu_model *model_out, struct lull_error *err);
+int lull_model_server_find_gpu(uint32_t gpu, struct lull_gpu_model *model_out,
+                               struct lull_error *err);
 
 /* Opens the contexts and starts the thread. Errors: LULL_E_NO_DEVICE: there is no emulated node, or
  * it has fewer GPUs; -ENOSPC: the model's weights do not fit; -ENOMEM; -errno. */

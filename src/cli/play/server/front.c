@@ -2,6 +2,7 @@
 #include "cli/play/server/front.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -17,14 +18,17 @@
 #include "cli/shared/http_guard.h"
 
 enum {
-    SLOTS = 2 * LULL_FRONT_CONNECTIONS, /* as many as lull_http_guard_room() permits */
-    BLOCK = 4096,                       /* of a stream, handed over at once */
-    POLLED = 64,                        /* connections looked at together */
+    DOORS = 1 + LULL_FRONT_POOLS,
+    /* As many as lull_http_guard_room() permits at all doors. */
+    SLOTS = 2 * (LULL_FRONT_CONNECTIONS + LULL_FRONT_POOLS * LULL_FRONT_POOL_CONNECTIONS),
+    BLOCK = 4096, /* of a stream, handed over at once */
+    POLLED = 64,  /* connections looked at together */
 };
 
 /* One request, from its head to the end of its answer. */
 struct exchange {
     struct lull_front *front;
+    const struct front_door *door;
     struct MHD_Connection *connection;
     uint64_t number; /* of the exchange: a multiple of SLOTS, plus its slot */
     time_t created;
@@ -53,12 +57,20 @@ struct exchange {
 
 _Static_assert((int)LULL_COMPLETION_CHOICES <= 64, "roles has a bit for each choice");
 
+/* A port. The first one has the API; those of pools have the metrics of one server each. */
+struct front_door {
+    struct lull_front *front;
+    struct lull_model_server *server;
+    struct MHD_Daemon *daemon;
+    struct lull_http_guard *guard;
+};
+
 struct lull_front {
     const char *model;
     struct lull_model_server *server;
     double start_s;
-    struct MHD_Daemon *daemon;
-    struct lull_http_guard *guard;
+    struct front_door doors[DOORS];
+    uint32_t door_count;
     pthread_mutex_t mutex; /* guards what follows; taken before the server's */
     struct exchange *exchanges[SLOTS];
     uint64_t opened; /* exchanges so far */
@@ -68,13 +80,16 @@ struct lull_front {
 
 /* ---- exchanges --------------------------------------------------------------------------- */
 
-static struct exchange *exchange_open(struct lull_front *front, struct MHD_Connection *connection)
+static struct exchange *exchange_open(const struct front_door *door,
+                                      struct MHD_Connection *connection)
 {
+    struct lull_front *const front = door->front;
     struct exchange *const exchange = calloc(1, sizeof(*exchange));
 
     if (exchange == NULL)
         return NULL;
     exchange->front = front;
+    exchange->door = door;
     exchange->connection = connection;
     exchange->created = time(NULL);
     pthread_mutex_lock(&front->mutex);
@@ -391,19 +406,35 @@ static enum MHD_Result answer_version(struct exchange *exchange)
     return send_json(exchange, MHD_HTTP_OK, json_pack("{s:s}", "version", LULL_VERSION "+lull"));
 }
 
+/* A proxy in front of pools has no metrics of an engine. */
+static enum MHD_Result refuse_metrics(struct exchange *exchange)
+{
+    char text[128];
+
+    snprintf(text, sizeof(text), "Each pool has its own metrics: ports %u (prefill), %u (decode).",
+             lull_front_port(exchange->front, 1), lull_front_port(exchange->front, 2));
+    return send_error(exchange, MHD_HTTP_NOT_FOUND, text);
+}
+
 static enum MHD_Result answer_metrics(struct exchange *exchange)
 {
     struct lull_front *const front = exchange->front;
+    const bool has_pools = front->door_count > 1;
+    const bool has_clients = exchange->door->server != front->server || !has_pools;
     struct lull_model_server_page page = {.model = front->model, .start_s = front->start_s};
     char *text = NULL;
     size_t size = 0;
-    FILE *const out = open_memstream(&text, &size);
+    FILE *out;
 
+    if (has_pools && exchange->door == &front->doors[0])
+        return refuse_metrics(exchange);
+    out = open_memstream(&text, &size);
     if (out == NULL)
         return MHD_NO;
-    lull_model_server_read(front->server, &page.reading);
+    lull_model_server_read(exchange->door->server, &page.reading);
     pthread_mutex_lock(&front->mutex);
-    page.stopped = front->stopped;
+    if (has_clients)
+        page.stopped = front->stopped;
     pthread_mutex_unlock(&front->mutex);
     lull_model_server_page_write(out, &page);
     if (fclose(out) != 0) {
@@ -439,6 +470,10 @@ static enum MHD_Result front_answer(struct exchange *exchange, const char *path,
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
         if (strcmp(path, routes[i].path) != 0)
             continue;
+        if (exchange->door != &exchange->front->doors[0] &&
+            strcmp(routes[i].method, MHD_HTTP_METHOD_GET) != 0)
+            return send_error(exchange, MHD_HTTP_NOT_FOUND,
+                              "A pool has metrics only. Send requests to the first port.");
         if (strcmp(method, routes[i].method) == 0)
             return routes[i].answer(exchange);
         return send_error(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed");
@@ -559,30 +594,35 @@ struct lull_front *lull_front_create(const char *model)
     return front;
 }
 
-int lull_front_open(struct lull_front *front, struct lull_model_server *server, uint16_t port,
-                    struct lull_error *err)
+/* Listens for this many connections. */
+static int front_open_door(struct lull_front *front, struct lull_model_server *server,
+                           uint32_t connections, uint16_t port, struct lull_error *err)
 {
-    static const struct lull_http_limits limits = {
-        .most = LULL_FRONT_CONNECTIONS,
-        .most_of_address = LULL_FRONT_CONNECTIONS,
+    const struct lull_http_limits limits = {
+        .most = connections,
+        .most_of_address = connections,
         .request_ns = LULL_FRONT_REQUEST_S * LULL_NS_PER_S,
         .answer_ns = LULL_FRONT_ANSWER_S * LULL_NS_PER_S,
     };
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int result = lull_http_guard_create(&limits, &front->guard, err);
+    struct front_door *const door = &front->doors[front->door_count];
+    const int result = lull_http_guard_create(&limits, &door->guard, err);
 
+    assert(front->door_count < DOORS);
     if (result < 0)
         return result;
-    front->server = server;
+    front->door_count++;
+    door->front = front;
+    door->server = server;
     errno = 0;
-    front->daemon = MHD_start_daemon(
+    door->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL, front_handle,
-        front, MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_LIMIT,
-        lull_http_guard_room(front->guard), MHD_OPTION_NOTIFY_CONNECTION, lull_http_guard_notify,
-        front->guard, MHD_OPTION_NOTIFY_COMPLETED, front_complete, front,
+        door, MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_LIMIT,
+        lull_http_guard_room(door->guard), MHD_OPTION_NOTIFY_CONNECTION, lull_http_guard_notify,
+        door->guard, MHD_OPTION_NOTIFY_COMPLETED, front_complete, front,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)LULL_FRONT_SILENCE_S, MHD_OPTION_END);
-    if (front->daemon != NULL)
+    if (door->daemon != NULL)
         return 0;
     return lull_error_set(err, errno != 0 ? -errno : -EIO,
                           "cannot listen on 127.0.0.1, port %u: %s; give another --port, or 0 for "
@@ -590,10 +630,23 @@ int lull_front_open(struct lull_front *front, struct lull_model_server *server, 
                           port, errno != 0 ? strerror(errno) : "the HTTP library gives no reason");
 }
 
-uint16_t lull_front_port(const struct lull_front *front)
+int lull_front_open_pool(struct lull_front *front, struct lull_model_server *server, uint16_t port,
+                         struct lull_error *err)
+{
+    return front_open_door(front, server, LULL_FRONT_POOL_CONNECTIONS, port, err);
+}
+
+int lull_front_open(struct lull_front *front, struct lull_model_server *server, uint16_t port,
+                    struct lull_error *err)
+{
+    front->server = server;
+    return front_open_door(front, server, LULL_FRONT_CONNECTIONS, port, err);
+}
+
+uint16_t lull_front_port(const struct lull_front *front, uint32_t door)
 {
     const union MHD_DaemonInfo *const info =
-        MHD_get_daemon_info(front->daemon, MHD_DAEMON_INFO_BIND_PORT);
+        MHD_get_daemon_info(front->doors[door].daemon, MHD_DAEMON_INFO_BIND_PORT);
 
     return info != NULL ? info->port : 0;
 }
@@ -602,18 +655,18 @@ void lull_front_close(struct lull_front *front)
 {
     if (front == NULL)
         return;
-    if (front->daemon != NULL) {
-        pthread_mutex_lock(&front->mutex);
-        front->is_ending = true;
-        for (uint32_t i = 0; i < SLOTS; i++)
-            if (front->exchanges[i] != NULL && front->exchanges[i]->is_suspended)
-                exchange_resume(front->exchanges[i]);
-        pthread_mutex_unlock(&front->mutex);
-        MHD_stop_daemon(front->daemon);
-        front->daemon = NULL;
+    pthread_mutex_lock(&front->mutex);
+    front->is_ending = true;
+    for (uint32_t i = 0; i < SLOTS; i++)
+        if (front->exchanges[i] != NULL && front->exchanges[i]->is_suspended)
+            exchange_resume(front->exchanges[i]);
+    pthread_mutex_unlock(&front->mutex);
+    for (uint32_t i = 0; i < front->door_count; i++) {
+        if (front->doors[i].daemon != NULL)
+            MHD_stop_daemon(front->doors[i].daemon);
+        lull_http_guard_destroy(front->doors[i].guard);
     }
-    lull_http_guard_destroy(front->guard);
-    front->guard = NULL;
+    front->door_count = 0;
 }
 
 void lull_front_destroy(struct lull_front *front)

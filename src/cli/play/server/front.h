@@ -5,6 +5,9 @@
  *     POST /v1/completions, /v1/chat/completions    streamed as server-sent events, or whole
  *     GET  /v1/models, /health, /version, /metrics
  *
+ * Pools of prefill and decode each have GET /metrics on a port of their own, as vLLM's engines
+ * behind a proxy.
+ *
  * A client that leaves cancels its request. Bounded are connections, bytes of a request, its time,
  * and the time of its answer after the last token.
  *
@@ -17,6 +20,8 @@
 
 enum {
     LULL_FRONT_CONNECTIONS = 1024,
+    LULL_FRONT_POOLS = 2,
+    LULL_FRONT_POOL_CONNECTIONS = 32,
     LULL_FRONT_REQUEST_S = 15,
     LULL_FRONT_ANSWER_S = 60,
     LULL_FRONT_SILENCE_S = 60,
@@ -37,7 +42,13 @@ void lull_front_deliver(struct lull_front *front, const struct lull_engine_token
 int lull_front_open(struct lull_front *front, struct lull_model_server *server, uint16_t port,
                     struct lull_error *err);
 
-uint16_t lull_front_port(const struct lull_front *front);
+/* Listens on a further port with the metrics of a server's pool, after lull_front_open(). The first
+ * port then has none. At most LULL_FRONT_POOLS. Errors: as lull_front_open(). */
+int lull_front_open_pool(struct lull_front *front, struct lull_model_server *server, uint16_t port,
+                         struct lull_error *err);
+
+/* Returns the port that was opened first (0), or that of a pool (1, 2). */
+uint16_t lull_front_port(const struct lull_front *front, uint32_t door);
 
 /* Cancels requests of clients that have left while nothing was sent to them. To be called a few
  * times per second. */

@@ -116,6 +116,26 @@ static json_t *requests_json(const struct lull_model_server_reading *reading)
         (json_int_t)engine->running + engine->waiting, "preempted", (json_int_t)engine->preempted);
 }
 
+/* The pools; null: there are none. */
+static json_t *pools_json(const struct lull_model_server_outcome *outcome)
+{
+    json_t *const pools = outcome->pool_count > 0 ? json_array() : json_null();
+
+    for (uint32_t i = 0; i < outcome->pool_count; i++) {
+        const struct lull_model_server_pool *const pool = &outcome->pools[i];
+        const struct lull_engine_statistics *const engine = &pool->reading.engine;
+
+        json_array_append_new(
+            pools,
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:o}", "name", pool->name, "finished",
+                      (json_int_t)engine->finished, "steps", (json_int_t)engine->steps, "preempted",
+                      (json_int_t)engine->preempted, "late_steps",
+                      (json_int_t)pool->reading.late_steps, "energy_j", pool->energy_j, "mean_w",
+                      quotient_json(pool->energy_j, (double)pool->reading.time_ns * 1e-9)));
+    }
+    return pools;
+}
+
 json_t *lull_model_server_outcome_json(struct lull_model_server_outcome *outcome,
                                        const struct lull_model_server_reading *reading)
 {
@@ -123,14 +143,14 @@ json_t *lull_model_server_outcome_json(struct lull_model_server_outcome *outcome
 
     sort_times(outcome);
     return json_pack(
-        "{s:f, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:o}", "time_s",
+        "{s:f, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "time_s",
         (double)reading->time_ns * 1e-9, "requests", requests_json(reading), "prompt_tokens",
         (json_int_t)reading->engine.prompt_tokens, "output_tokens",
         (json_int_t)reading->engine.output_tokens, "steps", (json_int_t)reading->engine.steps,
         "late_steps", (json_int_t)reading->late_steps, "late_s", reading->late_s, "ttft",
         times_json(&outcome->ttft_s), "tpot", times_json(&outcome->tpot_s), "missed_ratio",
         quotient_json((double)outcome->missed, is_judged ? (double)outcome->judged : 0), "energy",
-        energy_json(outcome, reading));
+        energy_json(outcome, reading), "pools", pools_json(outcome));
 }
 
 /* ---- for people -------------------------------------------------------------------------- */
@@ -164,6 +184,11 @@ void lull_model_server_outcome_print(struct lull_model_server_outcome *outcome,
     if (engine->output_tokens > 0)
         printf(", %.4f J per output token", outcome->energy_j / (double)engine->output_tokens);
     putchar('\n');
+    for (uint32_t i = 0; i < outcome->pool_count; i++)
+        printf("  %s: %.1f J, mean power %.1f W, %" PRIu64 " steps\n", outcome->pools[i].name,
+               outcome->pools[i].energy_j,
+               outcome->pools[i].energy_j / fmax((double)reading->time_ns * 1e-9, 1e-9),
+               outcome->pools[i].reading.engine.steps);
     if (reading->late_steps > 0)
         printf("The host was late for %" PRIu64 " of %" PRIu64 " steps, by %.1f ms in all\n",
                reading->late_steps, engine->steps, reading->late_s * 1e3);

@@ -11,6 +11,13 @@
 #include "core/serving/objective.h"
 #include "emulator/server/model_server.h"
 
+/* A pool of a server that has two. */
+struct lull_model_server_pool {
+    const char *name;
+    struct lull_model_server_reading reading;
+    double energy_j;
+};
+
 /* Begin with {0}; free with lull_model_server_outcome_fini. */
 struct lull_model_server_outcome {
     struct lull_objective objective;
@@ -19,7 +26,9 @@ struct lull_model_server_outcome {
     bool *is_trace_late; /* whose first token was late; NULL: out of memory, or there is no trace */
     uint64_t judged;     /* requests of the trace that have ended */
     uint64_t missed;
-    double energy_j; /* of the server's GPUs */
+    double energy_j;     /* of the server's GPUs */
+    uint32_t pool_count; /* 0: there are none */
+    struct lull_model_server_pool pools[2];
     struct lull_model_server_times {
         double *items;
         size_t count;

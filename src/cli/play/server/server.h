@@ -11,7 +11,9 @@
 
 struct lull_play_server {
     const struct lull_llm *llm; /* NULL: --server was not given */
-    uint32_t gpus;
+    uint32_t prefill_gpus;      /* of a pool of its own; 0: there is none */
+    uint32_t gpus;              /* of the decode pool then, else of all */
+    double handover_gbs;        /* 0: as measured */
     uint32_t max_sequences;
     uint32_t max_batched_tokens;
     uint32_t port;
