@@ -201,16 +201,21 @@ static void controller_update_demand(struct lull_serving_controller *controller)
 /* Compares the energy that was drawn with what the model predicts for the highest clock. */
 static void controller_compare_energy(struct lull_serving_controller *controller)
 {
-    const double seconds = controller->load.change.seconds;
+    const struct lull_server_change *const change = &controller->load.change;
+    const double seconds = change->seconds;
+    struct lull_server_demand demand = controller->demand;
 
     if (!controller->model.has_power || controller->model.windows < 1.0 ||
         !isfinite(controller->power_w) || seconds <= 0.0)
         return;
+    if (demand.is_prefill) { /* its power follows the tokens, whose averages lag */
+        demand.output_rate = change->output_tokens / seconds;
+        demand.prompt_rate = change->prompt_tokens / seconds;
+    }
     controller->spent_j += controller->power_w * seconds;
     controller->highest_j +=
         seconds *
-        lull_server_model_predict(&controller->model, &controller->clocks[0], &controller->demand)
-            .watts;
+        lull_server_model_predict(&controller->model, &controller->clocks[0], &demand).watts;
 }
 
 /* Counters that do not grow while requests run are old values. */
@@ -494,7 +499,8 @@ void lull_serving_controller_state(const struct lull_serving_controller *control
         .missed_bound_ratio =
             misses->requests >= LULL_MISS_BLOCK ? controller_bound(controller) : NAN,
         .predicted_ttft_s = is_known ? controller->outlook.first_token_s : NAN,
-        .predicted_tpot_s = is_known ? controller->outlook.step_s : NAN,
+        .predicted_tpot_s =
+            is_known && !controller->demand.is_prefill ? controller->outlook.step_s : NAN,
         .saved_ratio =
             controller->highest_j > 0.0 ? 1.0 - controller->spent_j / controller->highest_j : NAN,
     };

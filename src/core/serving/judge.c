@@ -26,6 +26,17 @@ void lull_serving_judge_init(struct lull_serving_controller *controller)
                         saved_misses, saved_misses / 2.0);
 }
 
+/* The latencies that are judged by the bound of TPOT. A server may have those of tokens only; then
+ * tokens count in place of requests, unless requests are counted by their first tokens. */
+static const struct lull_serving_histogram *
+judge_tokens(const struct lull_serving_controller *controller,
+             const struct lull_serving_reading *reading)
+{
+    const bool has_requests = reading->tpot.count > 0 || isfinite(controller->ttft.bound_s);
+
+    return has_requests ? &reading->tpot : &reading->itl;
+}
+
 /* The latencies between two readings that are at most the bound of a bucket. */
 static double judge_growth(const struct lull_serving_histogram *before,
                            const struct lull_serving_histogram *now, int bucket)
@@ -239,6 +250,8 @@ void lull_serving_judge(struct lull_serving_controller *controller,
                         const struct lull_serving_reading *before)
 {
     const struct lull_serving_reading *const now = &controller->load.last;
+    const struct lull_serving_histogram *const tokens_before = judge_tokens(controller, before);
+    const struct lull_serving_histogram *const tokens_now = judge_tokens(controller, now);
     struct lull_serving_misses first;
     struct lull_serving_misses token;
     double requests;
@@ -249,7 +262,7 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     judge_slack(controller,
                 before->waiting + before->running > 0.0 ? controller->load.pending : 0.0);
     first = judge_count(&controller->ttft, &before->ttft, &now->ttft);
-    token = judge_count(&controller->tpot, &before->tpot, &now->tpot);
+    token = judge_count(&controller->tpot, tokens_before, tokens_now);
     requests = isfinite(controller->ttft.bound_s) ? first.requests : token.requests;
     controller->misses.requests += requests;
     controller->misses.missed += first.missed + token.missed;
@@ -257,7 +270,7 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     lull_miss_bound_add(&controller->bound, requests, first.blamed + token.blamed);
     caused = judge_caused(&controller->ttft, &before->ttft, &now->ttft, &controller->lost,
                           now->time_ns, 0.0) +
-             judge_caused(&controller->tpot, &before->tpot, &now->tpot, &controller->lost,
+             judge_caused(&controller->tpot, tokens_before, tokens_now, &controller->lost,
                           now->time_ns, life_s);
     judge_spend(controller, requests, caused);
     if (controller->model.windows < 1.0)
@@ -268,6 +281,6 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     controller->ttft.predicted_s = highest.first_token_s;
     controller->tpot.predicted_s = highest.decode_s;
     judge_learn(&controller->ttft, &before->ttft, &now->ttft, &controller->lost, now->time_ns, 0.0);
-    judge_learn(&controller->tpot, &before->tpot, &now->tpot, &controller->lost, now->time_ns,
+    judge_learn(&controller->tpot, tokens_before, tokens_now, &controller->lost, now->time_ns,
                 life_s);
 }

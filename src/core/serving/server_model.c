@@ -228,7 +228,7 @@ server_model_predict_prefill(const struct lull_server_model *model,
         .first_token_s = request_s,
         .prefill_s = demand->prompt_tokens > 0.0 ? request_s / demand->prompt_tokens : 0.0,
         .busy_ratio = busy,
-        .watts = server_model_watts(model, clock, fmin(busy, 1.0), fmin(busy, 1.0), 0.0),
+        .watts = server_model_watts(model, clock, busy, busy, 0.0),
     };
 }
 

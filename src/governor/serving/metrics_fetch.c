@@ -40,6 +40,7 @@ struct lull_metrics {
     struct lull_metrics_http *http;
     struct lull_metrics_reader *reader;
     int64_t period_ns;
+    uint32_t unused;
     pthread_t thread;
     int event; /* readable: something can be taken */
     /* the thread's */
@@ -110,6 +111,8 @@ static void metrics_report_notes(struct lull_metrics *metrics, int64_t now_ns)
         const struct lull_metrics_note *const note = &result->notes[i];
         int64_t *const noted_ns = &metrics->noted_ns[note->kind][note->quantity];
 
+        if ((metrics->unused >> note->quantity & 1) != 0)
+            continue;
         is_active[note->kind][note->quantity] = true;
         if (metrics->is_active[note->kind][note->quantity] ||
             (*noted_ns != 0 && now_ns - *noted_ns < repeat_ns))
@@ -318,6 +321,7 @@ static int metrics_prepare(struct lull_metrics *metrics, const struct lull_metri
     if (result < 0)
         return result;
     metrics->period_ns = config->period_ns;
+    metrics->unused = config->unused;
     snprintf(metrics->shown, sizeof(metrics->shown), "%s", config->address);
     metrics->reader = lull_metrics_reader_create(&metrics->names);
     metrics->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

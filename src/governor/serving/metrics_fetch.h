@@ -22,6 +22,7 @@ struct lull_metrics_config {
     const char *address;    /* as lull_metrics_address_parse() takes it */
     const char *names_path; /* the user's names of metrics; NULL: none */
     int64_t period_ns;      /* typically 100 ms */
+    uint32_t unused;        /* bits of enum lull_metrics_quantity: nothing is reported of those */
 };
 
 enum lull_metrics_phase {

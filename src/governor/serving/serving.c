@@ -11,6 +11,7 @@
 #include "base/minmax.h"
 #include "base/process.h"
 #include "core/switching/switch_cost.h"
+#include "governor/serving/metrics_names.h"
 #include "governor/serving/serving_state.h"
 
 /* Intervals between readings: of metrics and of all fields of a GPU; and of the fields that show
@@ -33,12 +34,28 @@ void lull_serving_options_default(struct lull_serving_options *options)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
+/* The latencies that the objective does not bound: a pool may lack them. */
+static uint32_t find_unused(const struct lull_serving_options *options)
+{
+    uint32_t unused = 0;
+
+    if (!options->has_objective)
+        return 0;
+    if (!isfinite(options->objective.ttft_s))
+        unused |= UINT32_C(1) << LULL_METRICS_TTFT;
+    if (!isfinite(options->objective.tpot_s))
+        unused |= UINT32_C(1) << LULL_METRICS_TPOT | UINT32_C(1) << LULL_METRICS_ITL;
+    return unused;
+}
+
 int lull_serving_create(const struct lull_serving_options *options, struct lull_control *control,
                         struct lull_serving **serving_out, struct lull_error *err)
 {
     struct lull_serving *const serving = calloc(1, sizeof(*serving));
-    const struct lull_metrics_config metrics = {
-        .address = options->metrics, .names_path = options->metric_names, .period_ns = period_ns};
+    const struct lull_metrics_config metrics = {.address = options->metrics,
+                                                .names_path = options->metric_names,
+                                                .period_ns = period_ns,
+                                                .unused = find_unused(options)};
     int result = 0;
 
     if (serving == NULL)
