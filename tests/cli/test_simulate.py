@@ -96,6 +96,26 @@ class Servers(unittest.TestCase):
         self.assertEqual(some, {name: modes[name] for name in ("highest", "power_limit", "lull")})
         self.assertNotEqual(simulate(*self.SERVER, "--rate", "3", "--seed", "2")[1], modes)
 
+    def test_pools_have_results_each(self):
+        document, modes = simulate(*self.SERVER, "--rate", "6", "--prefill-on", "1xH100", "--slo", "ttft=500ms,tpot=50ms")
+        self.assertEqual([(pool["name"], pool["gpus"]) for pool in document["pools"]], [("prefill", 1), ("decode", 1)])
+        self.assertGreater(document["handover_gbs"], 100)
+        for name in ("fixed_clock", "power_limit", "oracle", "ideal"):
+            self.assertIsNone(modes[name]["energy_j"])
+            self.assertIn("two pools", modes[name]["reason"])
+        for name in ("highest", "lull"):
+            pools = modes[name]["pools"]
+            self.assertIsNone(modes[name]["reason"])
+            self.assertIsNone(modes[name]["mean_mhz"])
+            self.assertAlmostEqual(sum(pool["energy_j"] for pool in pools), modes[name]["energy_j"], places=3)
+            self.assertLessEqual(modes[name]["missed"], sum(pool["missed"] for pool in pools))
+        self.assertGreater(modes["lull"]["pools"][1]["saving_ratio"], 0.2)
+        slow, _ = simulate(*self.SERVER, "--rate", "6", "--prefill-on", "1xH100", "--handover-gbs", "1")
+        self.assertEqual(slow["handover_gbs"], 1)
+        self.assertGreater(slow["modes"][0]["ttft_p50_ms"], modes["highest"]["ttft_p50_ms"] + 50)
+        single, _ = simulate(*self.SERVER, "--rate", "3", "--duration", "10")
+        self.assertEqual((single["pools"], single["handover_gbs"], single["modes"][0]["pools"]), (None, None, None))
+
     def test_a_load_is_a_share_of_the_capacity(self):
         document, _ = simulate(*self.SERVER, "--load", "25%", "--modes", "auto")
         self.assertAlmostEqual(document["rate_per_s"], 0.25 * document["capacity_per_s"])
@@ -126,6 +146,8 @@ class Servers(unittest.TestCase):
                 ((*self.SERVER, "--on", "3xH100"), 2, "1, 2, 4 or 8"),
                 ((*self.SERVER, "--on", "1xH100,1xA40"), 2, "one model"),
                 ((*self.SERVER, "--slo", "fast"), 2, "ttft=500ms"),
+                ((*self.SERVER, "--prefill-on", "1xH100", "--slo", "tpot=50ms"), 2, "a bound each"),
+                ((*self.SERVER, "--handover-gbs", "9"), 2, "--prefill-on"),
                 (("--server", "Llama-3.1-70B", "--on", "1xH100"), 2, "does not fit"),
                 ((*self.SERVER, "--slo", "tpot=1ms"), 1, "--slo"),
                 (("--slo", "tpot=1ms"), 2, "--server")):

@@ -17,7 +17,8 @@ static struct lull_simulate_server server;
 /* 10,000 requests, of which Lull misses this many and full clocks 40; 50 more are allowed. */
 static struct lull_server_results make_results(uint64_t missed, double energy_j)
 {
-    struct lull_server_results results = {.server = &server, .allowance = 50.0};
+    struct lull_server_results results = {
+        .server = &server, .played = UINT32_MAX, .allowance = 50.0};
 
     server.llm = lull_llm_find("Llama-3.1-70B");
     server.gpus = (struct lull_simulate_gpus){lull_gpu_model_find("H100", 4), 4};
@@ -54,10 +55,29 @@ static void test_three_verdicts(void **state)
     check(40, 1.1e6, "nothing to gain: Lull saves 0.0 %", "on 4 x H100-SXM5");
 }
 
+/* Two pools: an attach for each. */
+static void test_pools(void **state)
+{
+    struct lull_server_results results = make_results(40, 6e5);
+    char text[512];
+
+    (void)state;
+    server.prefill = (struct lull_simulate_gpus){lull_gpu_model_find("H100", 4), 2};
+    assert_int_equal(lull_objective_parse("ttft=1s,tpot=100ms@p99.5", &server.slo.objective, NULL),
+                     0);
+    lull_server_verdict(&results, text, sizeof(text));
+    assert_non_null(strstr(text, "on 2 x H100-SXM5 (prefill) and 4 x H100-SXM5 (decode); run: "));
+    assert_non_null(strstr(text, "lull attach --slo ttft=1000ms@p99.5 --metrics PREFILL-URL"));
+    assert_non_null(strstr(text, "lull attach --slo tpot=100ms@p99.5 --metrics DECODE-URL"));
+    assert_true(lull_server_is_played(&results, LULL_SERVER_LULL));
+    assert_false(lull_server_is_played(&results, LULL_SERVER_ORACLE));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_three_verdicts),
+        cmocka_unit_test(test_pools),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,9 +68,14 @@ class Server:
         line = self.process.stderr.readline()
         assert line.startswith("http://127.0.0.1:"), line + self.process.stderr.read()
         self.port = int(line.strip().rstrip("/").rsplit(":", 1)[1])
+        self.pool_ports = []
+        if "--prefill-gpus" in options:
+            for name in ("prefill", "decode"):
+                line = self.process.stderr.readline()
+                self.pool_ports.append(int(re.fullmatch(rf"http://127.0.0.1:(\d+)/metrics \({name}\)\n", line).group(1)))
 
-    def ask(self, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+    def ask(self, path, body=None, headers=None, port=None):
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=60)
         connection.request("GET" if body is None else "POST", path, body, headers or {})
         answer = connection.getresponse()
         text = answer.read().decode()
@@ -106,10 +111,10 @@ class Server:
         connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         return connection
 
-    def metrics(self):
+    def metrics(self, port=None):
         """Values by name, or by name and le."""
         values = {}
-        for line in self.ask("/metrics")[1].splitlines():
+        for line in self.ask("/metrics", port=port)[1].splitlines():
             if line.startswith("#"):
                 continue
             name, labels, value = SAMPLE.match(line).groups()
@@ -359,6 +364,68 @@ class Gpus(unittest.TestCase):
         self.assertGreater(outcomes[1]["tpot"]["p50_s"], 1.1 * outcomes[0]["tpot"]["p50_s"])
 
 
+class Pools(unittest.TestCase):
+    def test_each_engine_has_its_metrics(self):
+        with serving("--prefill-gpus", "1") as server:
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                streams = list(pool.map(lambda i: server.stream(prompt="x" * 4000, max_tokens=10 + i), range(12)))
+            prefill, decode = (server.metrics(port) for port in server.pool_ports)
+            self.assertEqual(server.ask("/metrics")[0], 404)
+            self.assertEqual(server.ask("/v1/completions", "{}", port=server.pool_ports[0])[0], 404)
+            outcome = server.stop()
+        outputs = sum(10 + i for i in range(12))
+        self.assertEqual([len(stream) for stream in streams], [10 + i for i in range(12)])
+        # The first token ends a request of the prefill engine; the decode engine makes it again, as vLLM's does.
+        self.assertEqual((prefill["vllm:generation_tokens_total"], decode["vllm:generation_tokens_total"]), (12, outputs))
+        self.assertEqual((prefill["vllm:inter_token_latency_seconds_count"],
+                          decode["vllm:inter_token_latency_seconds_count"]), (0, outputs - 12))
+        for metrics in (prefill, decode):
+            self.assertEqual(metrics["vllm:request_success_total", "length"], 12)
+            self.assertEqual(metrics["vllm:time_to_first_token_seconds_count"], 12)
+        self.assertEqual(prefill["vllm:request_time_per_output_token_seconds_sum"], 0)
+        self.assertGreater(decode["vllm:request_time_per_output_token_seconds_sum"], 0)
+        self.assertEqual((outcome["requests"]["finished"], outcome["output_tokens"]), (12, outputs))
+        self.assertEqual([pool["name"] for pool in outcome["pools"]], ["prefill", "decode"])
+        self.assertAlmostEqual(sum(pool["energy_j"] for pool in outcome["pools"]), outcome["energy"]["total_j"], places=3)
+        # A client waits for both engines and for the hand-over.
+        engines_s = [metrics["vllm:time_to_first_token_seconds_sum"] / 12 for metrics in (prefill, decode)]
+        self.assertGreater(outcome["ttft"]["mean_s"], sum(engines_s))
+
+    def test_a_client_that_leaves_cancels_its_request_in_its_pool(self):
+        with serving("--prefill-gpus", "1") as server:
+            connection = server.open_request(stream=True)
+            decode = server.pool_ports[1]
+            host.wait_for(lambda: server.metrics(decode)["vllm:num_requests_running"] == 1, 5.0)
+            connection.close()
+            self.assertIsNotNone(host.wait_for(lambda: server.metrics(decode)["vllm:num_requests_running"] == 0, 2.0))
+            self.assertEqual(server.metrics(decode)["vllm:request_success_total", "abort"], 1)
+            self.assertEqual(server.complete(prompt="x", max_tokens=3)[0], 200)
+            outcome = server.stop()
+        self.assertEqual((outcome["requests"]["cancelled"], outcome["requests"]["finished"]), (1, 1))
+
+    def test_a_slow_link_delays_the_first_token(self):
+        medians_s = []
+        for gbs in ("0.5", "50"):  # a prompt of 1000 tokens takes 262 ms, or 2.6 ms
+            with serving("--prefill-gpus", "1", "--handover-gbs", gbs) as server:
+                server.complete(prompt="x" * 4000, max_tokens=5)
+                medians_s.append(server.stop()["ttft"]["p50_s"])
+        self.assertAlmostEqual(medians_s[0] - medians_s[1], 0.2595, delta=0.02 * host.slowness())
+
+    def test_it_is_the_server_of_virtual_time(self):
+        options = ("--rate", "8", "--duration", "5")
+        with serving("--prefill-gpus", "1", *options) as server:
+            server.process.wait(timeout=60)
+            outcome = server.stop()
+        simulated = json.loads(subprocess.run(
+            [LULL, "simulate", "--json", "--server", MODEL, "--on", "1xH100", "--prefill-on", "1xH100", *options],
+            capture_output=True, check=True, timeout=60).stdout)
+        highest = simulated["modes"][0]
+        self.assertEqual(outcome["requests"]["finished"], simulated["requests"])
+        self.assertAlmostEqual(outcome["energy"]["per_output_token_j"] / highest["energy_per_token_j"], 1, delta=0.05 * host.slowness())
+        for name in ("ttft", "tpot"):
+            self.assertAlmostEqual(1e3 * outcome[name]["p50_s"] / highest[f"{name}_p50_ms"], 1, delta=0.1 * host.slowness(), msg=name)
+
+
 class Life(unittest.TestCase):
     def test_sigterm_ends_streams_and_prints_the_outcome(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -408,6 +475,9 @@ class Life(unittest.TestCase):
         cases = [(("--server", MODEL, "--port", "0"), 4, "lull emulate", {"env": outside}),
                  (("--server", MODEL, "--tensor-parallel", "4"), 4, "GPUs", {}),
                  (("--server", MODEL, "--tensor-parallel", "3"), 2, "1, 2, 4 or 8", {}),
+                 (("--server", MODEL, "--prefill-gpus", "3"), 2, "1, 2, 4 or 8", {}),
+                 (("--server", MODEL, "--prefill-gpus", "2", "--port", "0"), 4, "GPU 2", {}),
+                 (("--server", MODEL, "--prefill-gpus", "1", "--port", "65400"), 2, "--port", {}),
                  (("--server", "nonsense"), 4, "language model", {}), (("--port", "0"), 2, "--server", {}),
                  (("--server", MODEL, "--load", "0.5"), 2, "--slo", {}), (("--server", MODEL, "--slo", "ttft=1s"), 2, "--arrivals", {}),
                  (("--server", MODEL, "--preset", "bert-ddp"), 2, "preset", {}),

@@ -299,8 +299,30 @@ static void test_a_prefill_engine_hands_over_with_the_first_token(void **state)
     assert_true(lull_engine_begin_step(engine, 0, &batch));
     assert_int_equal(lull_engine_end_step(engine, MS(10), &tokens), 1);
     assert_true(tokens[0].is_first && tokens[0].is_last && tokens[0].request == 9);
+    assert_int_equal(tokens[0].prompt_tokens, 100);
+    assert_int_equal(tokens[0].output_tokens, 50);
     assert_false(lull_engine_begin_step(engine, MS(10), &batch));
     assert_true(lull_engine_statistics(engine)->cache_ratio == 0.0);
+    lull_engine_destroy(engine);
+}
+
+/* Its client has waited since it sent the request, the engine's statistics begin at the hand-over.
+ */
+static void test_a_received_request_was_sent_earlier(void **state)
+{
+    struct lull_engine_config config = roomy;
+    const struct lull_engine_token *tokens;
+    struct lull_step_batch batch;
+    struct lull_engine *engine;
+
+    (void)state;
+    config.role = LULL_ENGINE_DECODE;
+    engine = lull_engine_create(&config);
+    assert_int_equal(lull_engine_receive(engine, 9, 100, 5, 0, MS(30)), 0);
+    assert_true(lull_engine_begin_step(engine, MS(40), &batch));
+    assert_int_equal(lull_engine_end_step(engine, MS(50), &tokens), 1);
+    assert_true(fabs(tokens[0].ttft_s - 0.05) < 1e-12);
+    assert_true(fabs(lull_engine_statistics(engine)->ttft.sum_s - 0.02) < 1e-12);
     lull_engine_destroy(engine);
 }
 
@@ -341,8 +363,8 @@ static void test_requests_leave_in_every_state(void **state)
     lull_engine_cancel(engine, 3, 0);                             /* the last of the queue */
     assert_int_equal(lull_engine_submit(engine, 4, 10, 1, 0), 0); /* behind the one before */
     lull_engine_cancel(engine, 4, 0);
-    lull_engine_cancel(engine, 1, 0); /* within it */
-    lull_engine_cancel(engine, 77, 0);
+    assert_true(lull_engine_cancel(engine, 1, 0)); /* within it */
+    assert_false(lull_engine_cancel(engine, 77, 0));
     assert_int_equal(statistics->waiting, 2);
     assert_true(lull_engine_begin_step(engine, 0, &batch));
     lull_engine_cancel(engine, 0, 0); /* while it is computed */
@@ -419,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_the_batch_is_limited),
         cmocka_unit_test(test_a_prefill_engine_hands_over_with_the_first_token),
         cmocka_unit_test(test_a_decode_engine_receives_prompts),
+        cmocka_unit_test(test_a_received_request_was_sent_earlier),
         cmocka_unit_test(test_requests_leave_in_every_state),
         cmocka_unit_test(test_a_copy_goes_on_alike),
         cmocka_unit_test(test_impossible_requests_are_refused),

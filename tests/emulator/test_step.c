@@ -137,6 +137,22 @@ static void test_a_lower_clock_is_not_faster(void **state)
     }
 }
 
+/* 128 KiB of keys and values for each token of Llama-3.1-8B, over the links of all its GPUs. */
+static void test_keys_and_values_are_handed_over(void **state)
+{
+    const struct lull_step_setup one = setup_of("H100-SXM5", "Llama-3.1-8B", 1);
+    const struct lull_step_setup four = setup_of("H100-SXM5", "Llama-3.1-8B", 4);
+    const struct lull_step_setup older = setup_of("A100-SXM4-80GB", "Llama-3.1-8B", 4);
+    const double gbs = lull_step_handover_gbs(&one, &one);
+
+    (void)state;
+    assert_true(gbs > 100.0 && gbs < 450.0);
+    assert_true(lull_step_handover_gbs(&one, &four) == gbs);
+    assert_true(lull_step_handover_gbs(&four, &four) == 4.0 * gbs);
+    assert_true(lull_step_handover_gbs(&older, &four) < 4.0 * gbs);
+    assert_true(fabs(lull_step_handover_s(one.llm, 1000, gbs) - 0.131072 / gbs) < 1e-9);
+}
+
 static void test_weights_that_do_not_fit(void **state)
 {
     const struct lull_step_setup too_small = setup_of("A100-SXM4-40GB", "Qwen3-32B", 1);
@@ -357,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_more_work_takes_longer),
         cmocka_unit_test(test_tensor_parallelism_is_faster),
         cmocka_unit_test(test_a_lower_clock_is_not_faster),
+        cmocka_unit_test(test_keys_and_values_are_handed_over),
         cmocka_unit_test(test_weights_that_do_not_fit),
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_is_the_sum_of_its_kernels),

@@ -120,12 +120,45 @@ static void test_overload(void **state)
     assert_true(isfinite(lull_server_model_predict(&model, &clock, &much).step_s));
 }
 
+/* A prefill pool: the time of full steps belongs to their tokens. */
+static void test_a_prefill_pool(void **state)
+{
+    const struct lull_server_demand prompts = {
+        .output_rate = 10.0, .prompt_rate = 10000.0, .prompt_tokens = 1000.0, .is_prefill = true};
+    const struct lull_server_clock highest = lull_server_clock_at(curve_h100(), 1980.0, 1980.0);
+    struct lull_server_model model;
+    struct lull_server_outlook at;
+    struct lull_random random;
+
+    (void)state;
+    lull_random_init(&random, 1);
+    lull_server_model_init(&model, curve_h100(), 1980.0, 345.0);
+    for (int i = 0; i < 60; i++) {
+        const double tokens = 5000.0 + 5000.0 * lull_random_uniform(&random);
+        const struct lull_server_window window = {.seconds = tokens * prompt_s,
+                                                  .steps = ceil(tokens / 512.0),
+                                                  .output_tokens = rint(tokens / 1000.0),
+                                                  .first_tokens = rint(tokens / 1000.0),
+                                                  .prompt_tokens = tokens,
+                                                  .joules = 600.0 * tokens * prompt_s};
+
+        assert_true(lull_server_window_is_prefill(&window));
+        lull_server_model_add(&model, &highest, &window);
+    }
+    at = lull_server_model_predict(&model, &highest, &prompts);
+    assert_near(at.first_token_s, 1000.0 * prompt_s, 0.1 * 1000.0 * prompt_s);
+    assert_near(at.busy_ratio, 10000.0 * prompt_s, 0.05);
+    assert_near(at.prefill_s, at.first_token_s / 1000.0, 1e-12);
+    assert_near(at.watts, 0.4 * 600.0 + 0.6 * highest.waiting_w, 30.0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caution_then_knowledge),
         cmocka_unit_test(test_power),
         cmocka_unit_test(test_overload),
+        cmocka_unit_test(test_a_prefill_pool),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

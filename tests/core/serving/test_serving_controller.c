@@ -236,6 +236,84 @@ static void test_an_unknown_product(void **state)
     }
 }
 
+/* Counts values that are below the middle bound of three. */
+static void count_values(struct lull_serving_histogram *histogram, double bound_s, double count)
+{
+    const double bounds_s[] = {bound_s / 2.0, bound_s, INFINITY};
+
+    histogram->count = 3;
+    for (int i = 0; i < 3; i++) {
+        histogram->bound_s[i] = bounds_s[i];
+        histogram->total[i] += count;
+    }
+    histogram->sum_s += count * bound_s / 4.0;
+}
+
+/* Runs a controller for a minute on readings that grow evenly. Returns its state at the end. */
+static struct lull_serving_state run_pool(const struct lull_objective *bounds,
+                                          void (*grow)(struct lull_serving_reading *reading))
+{
+    struct scene scene = scene_make(1.0, 1.0, 1);
+    struct lull_serving_controller *controller;
+    struct lull_serving_reading reading = {.time_ns = 1000000000};
+    struct lull_serving_state at;
+
+    scene.config.objective = *bounds;
+    controller = lull_serving_controller_create(&scene.config);
+    assert_non_null(controller);
+    for (int i = 0; i < 600; i++) {
+        const double before_mhz = lull_serving_controller_poll(controller, reading.time_ns);
+
+        reading.time_ns += 100000000;
+        grow(&reading);
+        lull_serving_controller_take(controller, &reading);
+        lull_serving_controller_take_clock(controller, reading.time_ns, before_mhz);
+    }
+    lull_serving_controller_state(controller, &at);
+    lull_serving_controller_destroy(controller);
+    free(scene.requests);
+    return at;
+}
+
+static void grow_prefill(struct lull_serving_reading *reading)
+{
+    reading->running = reading->time_ns / 100000000 % 3 != 0; /* short gaps */
+    reading->steps += 3.0;
+    reading->prompt_tokens += 1000.0;
+    reading->output_tokens += 1.0;
+    reading->finished += 1.0;
+    count_values(&reading->ttft, 0.5, 1.0);
+    reading->tpot.count = 0;
+}
+
+static void grow_decode(struct lull_serving_reading *reading)
+{
+    reading->running = 4.0;
+    reading->steps += 10.0;
+    reading->output_tokens += 40.0;
+    reading->finished += 1.0;
+    reading->prompt_tokens += 1000.0;
+    count_values(&reading->ttft, 0.5, 1.0);
+    count_values(&reading->itl, 0.05, 40.0);
+}
+
+/* A pool has one bound and one latency: TTFT, or the time between tokens alone. */
+static void test_pools_are_lowered(void **state)
+{
+    const struct lull_objective first = {0.5, INFINITY, 0.99};
+    const struct lull_objective token = {INFINITY, 0.05, 0.99};
+    const struct lull_serving_state prefill = run_pool(&first, grow_prefill);
+    const struct lull_serving_state decode = run_pool(&token, grow_decode);
+
+    (void)state;
+    assert_true(prefill.clock_mhz < 1980.0);
+    assert_near(prefill.requests, 599.0, 1.0);
+    assert_true(isnan(prefill.predicted_tpot_s));
+    assert_true(decode.clock_mhz < 1980.0);
+    assert_near(decode.requests, 40.0 * 599.0, 40.0);
+    assert_near(decode.missed_ratio, 0.0, 0.0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_implausible_readings_raise_it),
         cmocka_unit_test(test_idle_servers_are_parked),
         cmocka_unit_test(test_an_unknown_product),
+        cmocka_unit_test(test_pools_are_lowered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

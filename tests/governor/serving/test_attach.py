@@ -118,13 +118,16 @@ class Server:
 
 
 class Attach(unittest.TestCase):
+    GPUS = GPUS
+
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="lull-attach-")
         self.addCleanup(host.remove, self.directory)
         self.environment = dict(os.environ, LULL_RUNTIME_DIR=os.path.join(self.directory, "run"),
                                 LULL_STATE_DIR=os.path.join(self.directory, "state"))
-        self.load = Load()
-        self.addCleanup(self.load.close)
+        if self.GPUS > 0:
+            self.load = Load()
+            self.addCleanup(self.load.close)
         self.processes = []
         self.addCleanup(self.end_all)
 
@@ -147,6 +150,11 @@ class Attach(unittest.TestCase):
                                        stdout=subprocess.DEVNULL, stderr=errors)
         self.processes.append(process)
         return process
+
+    def start_daemon(self):
+        daemon = host.start_lulld(lambda *words, **more: subprocess.Popen(words, env=self.environment, **more), LULLD)
+        self.processes.append(daemon)
+        return daemon
 
     def attach(self, *options):
         return self.start("attach", "--no-daemon", "--report", os.path.join(self.directory, "report"), *options)
@@ -288,11 +296,6 @@ class Failures(Attach):
 
 
 class Leases(Attach):
-    def start_daemon(self):
-        daemon = host.start_lulld(lambda *words, **more: subprocess.Popen(words, env=self.environment, **more), LULLD)
-        self.processes.append(daemon)
-        return daemon
-
     def attach(self, *options):
         return self.start("attach", "--report", os.path.join(self.directory, "report"), *options)
 
@@ -364,6 +367,48 @@ class Leases(Attach):
         self.wait_for(lambda: "is capped" in self.said(), 2, "nothing is said")
         self.wait_for(lambda: max(self.load.clocks()) < 1200, 6, "not parked after the cap")
         self.assertEqual(self.interrupt(attach), 0)
+
+
+class Pools(Attach):
+    """An attach for each pool of a disaggregated server, beside each other."""
+    GPUS = 0
+
+    def play(self):
+        play = subprocess.Popen(
+            [LULL, "play", "--server", "Llama-3.1-8B", "--prefill-gpus", "1", "--port", "0", "--rate", "8", "--duration", "60",
+             "--output-tokens", "100"],
+            env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.processes.append(play)
+        self.addCleanup(play.stdout.close)
+        play.stdout.readline()
+        return [play.stdout.readline().split()[0] for _ in ("prefill", "decode")]
+
+    def is_live(self, process, modes):
+        with open(os.path.join(self.directory, "top"), "w", encoding="utf-8") as out:
+            subprocess.run([LULL, "top", "--json"], env=self.environment, stdout=out, check=True, timeout=20)
+        with open(out.name, encoding="utf-8") as out:
+            runs = json.load(out)["runs"]
+        return any(run["serving"] and run["serving"]["mode"] in modes for run in runs if run["pid"] == process.pid)
+
+    def test_two_pools(self):
+        self.start_daemon()
+        pages = self.play()
+        attaches = [self.start("attach", "--report", os.path.join(self.directory, name), "--gpus", gpu, "--slo", slo, "--metrics", page)
+                    for name, gpu, slo, page in zip(("prefill", "decode"), "01", ("ttft=500ms", "tpot=50ms"), pages)]
+        for attach in attaches:
+            self.wait_for(lambda attach=attach: self.is_live(attach, ("testing", "proven")), 20, "no clock by load")
+        for attach in attaches:
+            self.assertEqual(self.interrupt(attach), 0, self.said())
+        self.assertNotIn("not on the page", self.said())
+        for name, gpu, bounds in (("prefill", 0, (500, None)), ("decode", 1, (None, 50))):
+            with open(os.path.join(self.directory, name, "report.json"), encoding="utf-8") as file:
+                serving = json.load(file)["serving"]
+            self.assertEqual((serving["objective"]["ttft_ms"], serving["objective"]["tpot_ms"]), bounds)
+            self.assertEqual((serving["engine"], [row["index"] for row in serving["gpus"]]), ("vLLM", [gpu]))
+            self.assertGreater(serving["requests"], 10)
+            self.assertGreater(serving["ttft_ms"]["p50"], 0)
+            self.assertEqual(serving["tpot_ms"]["p50"] is None, name == "prefill")
+            self.assertGreater(serving["modes_s"]["testing"] + serving["modes_s"]["proven"], 0)
 
 
 class Objective(Attach):
