@@ -412,7 +412,7 @@ class Pools(unittest.TestCase):
         self.assertAlmostEqual(medians_s[0] - medians_s[1], 0.2595, delta=0.02 * host.slowness())
 
     def test_it_is_the_server_of_virtual_time(self):
-        options = ("--rate", "8", "--duration", "5")
+        options = ("--rate", "8", "--duration", "10")
         with serving("--prefill-gpus", "1", *options) as server:
             server.process.wait(timeout=60)
             outcome = server.stop()
