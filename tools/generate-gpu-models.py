@@ -8,6 +8,8 @@ SPDX-License-Identifier: Apache-2.0
 import json
 import sys
 
+NO_SWITCH = 0xFFFFFFFF  # of lull_platform_slot
+PEERS = {"ok": "LULL_PEERS_OK", "chipset": "LULL_PEERS_NO_CHIPSET"}
 VENDORS = {
     "nvidia": "LULL_GPU_NVIDIA",
     "amd": "LULL_GPU_AMD",
@@ -38,6 +40,91 @@ def check(name, gpu):
 def profile(name, kernel):
     return (f'{{.name = "{name}", .base_w = {number(kernel["B"])}, '
             f'.slope_w = {number(kernel["A"])}, .memory_ratio = {number(kernel["mem_frac"])}}}')
+
+
+def stretch(table, lender, board, scale):
+    """The table over the lender's clocks as one over the board's; both end at their lowest and highest clock."""
+    def to(mhz):
+        if mhz == lender["max"]:
+            return board["max"]
+        return board["min"] + (mhz - lender["min"]) * (board["max"] - board["min"]) / (lender["max"] - lender["min"])
+    return [[to(mhz), value * scale] for mhz, value in table]
+
+
+def memory_rate(gpu):
+    return max(gpu["mem_mhz"]["list"]) * gpu["identity"]["bus_bits"]
+
+
+def borrow(board, lender):
+    """A board without measurements: what it does not state is the lender's, stretched over the clocks and scaled by
+    the power limit."""
+    made = {**lender, **board}
+    for group in ("power_limit_W", "comm", "thermal"):
+        made[group] = {**lender[group], **board.get(group, {})}
+    watts = made["power_limit_W"]["default"] / lender["power_limit_W"]["default"]
+    for group, scale in (("v", 1), ("bw", 1), ("active_idle_W", watts)):
+        made[group] = {**lender[group], "table": stretch(lender[group]["table"], lender["sm"], board["sm"], scale)}
+    made["bw"]["max_GBs"] = lender["bw"]["max_GBs"] * memory_rate(board) / memory_rate(lender)
+    made["kernels"] = {name: {**row, "B": row["B"] * watts, "A": row["A"] * watts}
+                       for name, row in lender["kernels"].items()}
+    made["thermal"]["R_C_per_W"] = lender["thermal"]["R_C_per_W"] / watts
+    return made
+
+
+def all_gpus(document):
+    """The measured models, and then the boards that borrow their curves."""
+    gpus = dict(document["gpus"])
+    for name, board in document["boards"].items():
+        if name == "_about":
+            continue
+        if document["borrowed"].get(name) != board["borrows"]:
+            sys.exit(f"{name}: `borrowed` and `boards` disagree about its curves")
+        gpus[name] = borrow(board, document["gpus"][board["borrows"]])
+    return gpus
+
+
+def board_facts(known, platforms):
+    """What only NVIDIA's boards have."""
+    if "vbios" not in known:
+        return {}
+    return {
+        "pci_subsystem": "0x" + known["pci_subsystem"],
+        "vbios": json.dumps(known["vbios"]),
+        "part_number": json.dumps(known["part"] or ""),
+        "has_serial": "true" if known["serial"] else "false",
+        "has_ecc": "true" if known["ecc"] else "false",
+        "inforom": "{" + ", ".join(json.dumps(text or "") for text in known["inforom"]) + "}",
+        "bar1_mib": known["bar1_mib"],
+        "reserved_mib": known["reserved_mib"],
+        "spare_banks": known["spare_banks"],
+        "peers": PEERS[known["peers"]],
+        "platform": platforms.index(known["platform"]),
+    }
+
+
+def platform(name, known):
+    slots = []
+    memory_nodes = known.get("memory_nodes", [0] * len(known["gpus"]))
+    for gpu, memory_node in zip(known["gpus"], memory_nodes):
+        switch = NO_SWITCH if gpu["switch"] is None else gpu["switch"]
+        slots.append(f'{{.domain = {gpu["domain"]}, .bus = 0x{gpu["bus"]}, .numa_node = {gpu["numa"]}, '
+                     f'.bridge = {gpu["bridge"]}, .pcie_switch = {switch}u, .module = {gpu["module"]}, '
+                     f'.board = {gpu["board"]}, .memory_node = {memory_node}}}')
+    fields = {
+        "name": json.dumps(name),
+        "sockets": known["sockets"],
+        "numa_nodes": known["numa_nodes"],
+        "switch_level": known["switch_level"],
+        "slot_count": len(slots),
+        "slots": "{" + ", ".join(slots) + "}",
+        "is_mesh": "true" if "mesh" in known else "false",
+        "has_memory_nodes": "true" if "memory_nodes" in known else "false",
+    }
+    if "mesh" in known:
+        fields["mesh"] = "{" + ", ".join("{" + ", ".join(map(str, row)) + "}" for row in known["mesh"]) + "}"
+    elif known["links"]:
+        fields["link_buses"] = "{" + ", ".join("0x" + bus for bus in known["links"]) + "}"
+    return "    {\n" + "".join(f"        .{key} = {value},\n" for key, value in fields.items()) + "    },\n"
 
 
 def identity(gpu):
@@ -131,14 +218,16 @@ def latency_and_counters(gpu):
     }
 
 
-def model(name, gpu):
+def model(name, gpu, platforms):
     check(name, gpu)
     aliases = gpu["aliases"]
     fields = {
         "name": json.dumps(name),
+        "borrowed": json.dumps(gpu.get("borrows", "")),
         "alias_count": len(aliases),
         "aliases": "{" + ", ".join(map(json.dumps, aliases)) + "}",
         **identity(gpu),
+        **board_facts(gpu["identity"], platforms),
         **clocks_and_power(gpu),
         **kernels(gpu),
         **communication_and_heat(gpu),
@@ -149,11 +238,15 @@ def model(name, gpu):
 
 
 def write_models(target, document):
-    gpus = document["gpus"]
-    target.write('#include "emulator/gpu_model.h"\n\n')
+    gpus = all_gpus(document)
+    platforms = {name: known for name, known in document["platforms"].items() if name != "_about"}
+    target.write('#include "emulator/gpu_model.h"\n#include "emulator/topology.h"\n\n')
     target.write("const struct lull_gpu_model lull_gpu_models[] = {\n")
-    target.writelines(model(name, gpu) for name, gpu in gpus.items())
-    target.write(f"}};\nconst uint32_t lull_gpu_model_count = {len(gpus)};\n")
+    target.writelines(model(name, gpu, list(platforms)) for name, gpu in gpus.items())
+    target.write(f"}};\nconst uint32_t lull_gpu_model_count = {len(gpus)};\n\n")
+    target.write("const struct lull_platform lull_platforms[] = {\n")
+    target.writelines(platform(name, known) for name, known in platforms.items())
+    target.write("};\n")
 
 
 def device_curve(name, gpu):
@@ -168,6 +261,7 @@ def device_curve(name, gpu):
         for kernel, row in gpu["kernels"].items())
     fields = {
         "name": json.dumps(name),
+        "borrowed": json.dumps(gpu["borrows"]) if "borrows" in gpu else "NULL",
         "aliases": "{" + ", ".join(map(json.dumps, gpu["aliases"])) + "}",
         **{key: known[key] for key in taken},
         "waiting_w": known["active_idle_w"],
@@ -181,9 +275,9 @@ def device_curve(name, gpu):
 
 
 def write_curves(target, document):
-    gpus = document["gpus"]
+    gpus = all_gpus(document)
     borrowed = {name: of for name, of in document["borrowed"].items() if name != "_about"}
-    unknown = sorted(set(borrowed.values()) - set(gpus))
+    unknown = sorted(set(borrowed.values()) - set(document["gpus"]))
     if unknown:
         sys.exit(f"borrowed from models that are not there: {', '.join(unknown)}")
     target.write('#include "core/energy/device_curve.h"\n\n')

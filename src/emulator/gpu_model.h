@@ -52,15 +52,26 @@ enum lull_gpu_vendor {
     LULL_GPU_INTEL,
 };
 
+/* Whether GPUs reach each other's memory over PCIe. */
+enum lull_gpu_peers {
+    LULL_PEERS_OK,
+    LULL_PEERS_NO_CHIPSET,  /* as NVML reports for boards on which the driver does not allow it */
+    LULL_PEERS_UNSUPPORTED, /* they are of different models */
+    LULL_PEERS_SELF,        /* it is one GPU */
+};
+
+enum { LULL_GPU_INFOROM_TEXTS = 3 }; /* image, OEM object, ECC object */
+
 struct lull_gpu_model {
     char name[24];
+    char borrowed[24]; /* the model whose curves it has, as nobody has measured it; "": its own */
     uint32_t alias_count;
     char aliases[LULL_GPU_ALIASES][20];
 
     /* Its identity, in NVML's numbers for NVIDIA. */
     uint32_t vendor;          /* enum lull_gpu_vendor */
     uint32_t dies_per_module; /* AMD: a GPU is one of this many dies; Intel: it has them */
-    char product[40];
+    char product[48];
     uint32_t architecture;
     uint32_t brand;
     uint32_t compute_major;
@@ -73,6 +84,19 @@ struct lull_gpu_model {
     uint32_t nvlink_count;
     uint32_t pcie_generation;
     bool has_fan;
+
+    /* The board, of NVIDIA only. */
+    uint32_t pci_subsystem; /* device and vendor, as NVML combines them */
+    char vbios[16];
+    char part_number[20]; /* "": it reports none */
+    char inforom[LULL_GPU_INFOROM_TEXTS][16];
+    bool has_serial;
+    bool has_ecc;
+    uint32_t bar1_mib;
+    uint32_t reserved_mib; /* of memory, for the driver */
+    uint32_t spare_banks;  /* of memory, for rows that are remapped */
+    uint32_t peers;        /* enum lull_gpu_peers */
+    uint32_t platform;     /* the server that carries it: an index of lull_platforms (topology.h) */
 
     double sm_min_mhz;
     double sm_max_mhz;

@@ -69,6 +69,7 @@ static void init_shared(struct lull_node_shared *shared, size_t size,
     shared->pid_space = lull_process_pid_space();
     shared->gpu_count = spec->gpu_count;
     shared->release = spec->release != NULL ? *spec->release : *lull_release_newest();
+    lull_topology_build(spec, &shared->topology);
     init_mutex(&shared->driver);
     init_mutex(&shared->clients_mutex);
     for (uint32_t i = 0; i < spec->gpu_count; i++) {
@@ -213,6 +214,11 @@ uint64_t lull_node_seed(const struct lull_node *node)
 const struct lull_release *lull_node_release(const struct lull_node *node)
 {
     return &node->shared->release;
+}
+
+const struct lull_topology *lull_node_topology(const struct lull_node *node)
+{
+    return &node->shared->topology;
 }
 
 /* ---- time ---- */

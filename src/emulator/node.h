@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "emulator/physics/physics.h"
 #include "emulator/spec.h"
+#include "emulator/topology.h"
 
 #define LULL_NODE_FAULT_VARIABLE "LULL_EMULATED_FAULT"
 
@@ -95,6 +96,8 @@ uint64_t lull_node_seed(const struct lull_node *node);
 
 /* The release of NVIDIA's driver on the node. */
 const struct lull_release *lull_node_release(const struct lull_node *node);
+
+const struct lull_topology *lull_node_topology(const struct lull_node *node);
 
 /* The virtual time now, and the CLOCK_MONOTONIC time that belongs to a virtual time. */
 int64_t lull_node_now_ns(const struct lull_node *node);

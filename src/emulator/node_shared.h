@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "emulator/node.h"
+#include "emulator/topology.h"
 
 #define NODE_MAGIC UINT64_C(0x65646f6e6c6c756d)
 
@@ -49,6 +50,7 @@ struct lull_node_shared {
     uint64_t pid_space; /* the PID namespace of the creator (base/process.h) */
     uint32_t gpu_count;
     struct lull_release release;    /* NVIDIA's driver; does not change */
+    struct lull_topology topology;  /* does not change */
     _Atomic uint32_t driver_loads;  /* number of reloads of the driver */
     _Atomic int64_t driver_back_ns; /* virtual time; the driver is away until then */
     pthread_mutex_t clients_mutex;

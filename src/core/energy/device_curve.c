@@ -139,11 +139,12 @@ const struct lull_device_curve *lull_device_curve_of_product(const char *product
 
     *borrower_out = NULL;
     for (uint32_t i = 0; i < lull_device_curve_count; i++) {
-        const size_t fit = match_any(&words, &lull_device_curves[i]);
+        const struct lull_device_curve *const curve = &lull_device_curves[i];
+        const size_t fit = curve->borrowed == NULL ? match_any(&words, curve) : 0;
 
         if (fit > best) {
             best = fit;
-            found = &lull_device_curves[i];
+            found = curve;
         }
     }
     for (uint32_t i = 0; i < lull_device_borrowing_count; i++) {

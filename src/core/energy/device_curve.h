@@ -51,6 +51,7 @@ struct lull_device_kernel {
 
 struct lull_device_curve {
     const char *name;
+    const char *borrowed; /* the measured model from which these curves are scaled; NULL: its own */
     const char *aliases[LULL_DEVICE_CURVE_ALIASES]; /* NULL behind the last */
     uint32_t memory_mib;
     double sm_min_mhz;
