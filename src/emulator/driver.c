@@ -7,6 +7,7 @@
  */
 #include "emulator/driver.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,36 @@ static const double limit_api_factor = 2.2;
 
 /* ---- the node ---- */
 
+void lull_driver_identify(struct lull_node *node, uint32_t index, uint64_t identity_out[2])
+{
+    identity_out[0] = lull_noise_mix(lull_node_seed(node) ^ lull_noise_mix(index));
+    identity_out[1] = lull_noise_mix(identity_out[0]);
+}
+
+void lull_driver_write_uuid(const uint64_t identity[2], char uuid_out[LULL_DRIVER_UUID_BYTES])
+{
+    const uint64_t high = identity[0];
+    const uint64_t low = identity[1];
+
+    snprintf(uuid_out, LULL_DRIVER_UUID_BYTES, "GPU-%08x-%04x-%04x-%04x-%04x%08x",
+             (unsigned)(high >> 32), (unsigned)(high >> 16) & 0xffff, (unsigned)high & 0xffff,
+             (unsigned)(low >> 48), (unsigned)(low >> 32) & 0xffff, (unsigned)low);
+}
+
+/* The identity of the first GPU on the same board. */
+static uint64_t identify_board(struct lull_node *node, uint32_t index)
+{
+    const struct lull_gpu_place *const places = lull_node_topology(node)->places;
+    uint64_t identity[2];
+    uint32_t first = index;
+
+    while (first > 0 && places[first].slot.module > 0 &&
+           places[first - 1].slot.board == places[index].slot.board)
+        first--;
+    lull_driver_identify(node, first, identity);
+    return identity[0];
+}
+
 static void emulated_driver_add_gpu(struct lull_driver *driver, uint32_t index)
 {
     struct lull_driver_gpu *gpu = &driver->gpus[driver->gpu_count];
@@ -36,8 +67,8 @@ static void emulated_driver_add_gpu(struct lull_driver *driver, uint32_t index)
         .model = lull_node_begin(driver->node, index)->model,
     };
     lull_node_end(driver->node, index, false);
-    gpu->identity[0] = lull_noise_mix(lull_node_seed(driver->node) ^ lull_noise_mix(index));
-    gpu->identity[1] = lull_noise_mix(gpu->identity[0]);
+    lull_driver_identify(driver->node, index, gpu->identity);
+    gpu->board = identify_board(driver->node, index);
 }
 
 static bool has_vendor(struct lull_node *node, uint32_t index, enum lull_gpu_vendor vendor)
@@ -210,6 +241,48 @@ uint32_t lull_driver_processes(struct lull_node *node, uint32_t gpu,
     }
     lull_node_end(node, gpu, false);
     return count;
+}
+
+static struct lull_gpu_model read_model(struct lull_node *node, uint32_t gpu)
+{
+    const struct lull_gpu_model model = lull_node_begin(node, gpu)->model;
+
+    lull_node_end(node, gpu, false);
+    return model;
+}
+
+/* Over NVLink, or over PCIe between boards of one model that allow it. */
+enum lull_gpu_peers lull_driver_peers(struct lull_node *node, uint32_t one, uint32_t other)
+{
+    const struct lull_gpu_model a = read_model(node, one);
+    const struct lull_gpu_model b = read_model(node, other);
+
+    if (one == other)
+        return LULL_PEERS_SELF;
+    if (lull_topology_links_between(lull_node_topology(node), one, other) > 0)
+        return LULL_PEERS_OK;
+    if (strcmp(a.name, b.name) != 0)
+        return LULL_PEERS_UNSUPPORTED;
+    return (enum lull_gpu_peers)a.peers;
+}
+
+struct lull_driver_memory lull_driver_read_memory(struct lull_node *node, uint32_t gpu)
+{
+    const struct lull_physics *const physics = lull_node_begin(node, gpu);
+    struct lull_driver_memory memory = {
+        .total_bytes = (uint64_t)physics->model.memory_mib << 20,
+        .reserved_bytes = (uint64_t)physics->model.reserved_mib << 20,
+    };
+
+    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
+        if (physics->contexts[i].is_live)
+            memory.used_bytes +=
+                LULL_DRIVER_CONTEXT_BYTES + ((uint64_t)physics->contexts[i].memory_mib << 20);
+    lull_node_end(node, gpu, false);
+    memory.free_bytes = memory.total_bytes - memory.reserved_bytes;
+    memory.free_bytes -=
+        memory.used_bytes < memory.free_bytes ? memory.used_bytes : memory.free_bytes;
+    return memory;
 }
 
 /* ---- faults and permissions ---- */

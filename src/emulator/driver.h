@@ -22,6 +22,7 @@ struct lull_driver_gpu {
     struct lull_node *node;
     struct lull_gpu_model model;
     uint64_t identity[2]; /* random bits, the same in every process and library */
+    uint64_t board;       /* such bits of its board */
 };
 
 struct lull_driver_past { /* a node that a library has used before */
@@ -89,6 +90,28 @@ bool lull_driver_is_current(struct lull_driver *driver);
 /* The release of the driver on the node that the environment names; without a node the newest. May
  * be called before the library is opened. */
 struct lull_release lull_driver_release(void);
+
+/* Writes the random bits of a GPU's identity, and its UUID as NVIDIA writes it. */
+void lull_driver_identify(struct lull_node *node, uint32_t index, uint64_t identity_out[2]);
+
+enum { LULL_DRIVER_UUID_BYTES = 41 };
+void lull_driver_write_uuid(const uint64_t identity[2], char uuid_out[LULL_DRIVER_UUID_BYTES]);
+
+/* Memory of one context, before it allocates any. */
+#define LULL_DRIVER_CONTEXT_BYTES (UINT64_C(512) << 20)
+
+/* The memory of a GPU of NVIDIA; total is the sum of the others. */
+struct lull_driver_memory {
+    uint64_t total_bytes;
+    uint64_t reserved_bytes;
+    uint64_t used_bytes;
+    uint64_t free_bytes;
+};
+
+/* Returns how two GPUs of NVIDIA reach each other's memory. */
+enum lull_gpu_peers lull_driver_peers(struct lull_node *node, uint32_t one, uint32_t other);
+
+struct lull_driver_memory lull_driver_read_memory(struct lull_node *node, uint32_t gpu);
 
 /* The GPU at a position; NULL: there is none. */
 struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t position);

@@ -398,9 +398,9 @@ static void test_enums_and_refusals_are_those_of_the_header(void **state)
                      NVML_INVALID_ARGUMENT);
     value = 0;
     assert_int_equal(NVML(DeviceGetTopologyNearestGpus, (nvmlDevice_t, int, unsigned *, void *),
-                          device, 40, &value, NULL),
+                          device, 20, &value, NULL),
                      0);
-    assert_int_equal(value, 3);
+    assert_int_equal(value, 1); /* the GPU below the same switch */
     assert_null(dlsym(library, "nvml_ready"));
 }
 

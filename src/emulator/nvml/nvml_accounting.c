@@ -67,7 +67,7 @@ static int read_stats(nvmlDevice_t device, const struct lull_nvml_gpu *gpu, unsi
         *out = (struct nvml_accounting){
             .gpu_percent = utilization.gpu_percent,
             .memory_percent = utilization.memory_percent,
-            .most_memory_bytes = processes[i].contexts * NVML_CONTEXT_BYTES +
+            .most_memory_bytes = processes[i].contexts * LULL_DRIVER_CONTEXT_BYTES +
                                  ((uint64_t)processes[i].memory_mib << 20),
             .is_running = 1,
         };

@@ -13,7 +13,9 @@ enum {
     ARCHITECTURE_VOLTA = 5,
     ARCHITECTURE_AMPERE = 7,
     ARCHITECTURE_ADA = 8,
-    ARCHITECTURE_HOPPER = 9
+    LEAST_HBM_BITS = 1024,
+    ADDRESSING_NONE = 0,
+    ADDRESSING_ATS = 2
 };
 
 /* ---- firmware ---- */
@@ -33,42 +35,22 @@ NVML_GET_PAIR(nvmlDeviceGetGspFirmwareMode, unsigned, gpu->model.architecture > 
               gpu->model.architecture >= ARCHITECTURE_AMPERE,
               gpu->model.architecture >= ARCHITECTURE_AMPERE)
 
-/* Versions of the inforom by architecture: the image, and its objects for OEM data and ECC. */
-struct inforom {
-    const char *image;
-    const char *objects[2];
-};
-
-static const struct inforom *inforom_of(const struct lull_nvml_gpu *gpu)
-{
-    static const struct inforom volta = {"G503.0203.00.05", {"1.1", "5.0"}};
-    static const struct inforom ampere = {"1001.0230.00.03", {"2.0", "6.16"}};
-    static const struct inforom hopper = {"G520.0200.00.05", {"2.1", "7.16"}};
-    static const struct inforom desktop = {"G001.0000.03.03", {"2.0", NULL}};
-
-    if (gpu->model.has_fan)
-        return &desktop;
-    if (gpu->model.architecture <= ARCHITECTURE_VOLTA)
-        return &volta;
-    return gpu->model.architecture < ARCHITECTURE_HOPPER ? &ampere : &hopper;
-}
-
 NVML_EXPORT(nvmlDeviceGetInforomImageVersion, nvmlDevice_t device, char *text, unsigned size)
 {
     NVML_ENTER(nvml_enter(device, text, &gpu));
-    return nvml_copy_text(inforom_of(gpu)->image, text, size);
+    return nvml_copy_text(gpu->model.inforom[0], text, size);
 }
 
 NVML_EXPORT(nvmlDeviceGetInforomVersion, nvmlDevice_t device, int object, char *text, unsigned size)
 {
-    enum { OBJECTS = 4, KNOWN_OBJECTS = 2 };
+    enum { OBJECTS = 4, KNOWN_OBJECTS = LULL_GPU_INFOROM_TEXTS - 1 };
 
     NVML_ENTER(nvml_enter(device, text, &gpu));
     if (object < 0 || object >= OBJECTS)
         return NVML_INVALID_ARGUMENT;
-    if (object >= KNOWN_OBJECTS || inforom_of(gpu)->objects[object] == NULL)
+    if (object >= KNOWN_OBJECTS || *gpu->model.inforom[object + 1] == '\0')
         return NVML_NOT_SUPPORTED;
-    return nvml_copy_text(inforom_of(gpu)->objects[object], text, size);
+    return nvml_copy_text(gpu->model.inforom[object + 1], text, size);
 }
 
 NVML_GET_FACT(nvmlDeviceGetInforomConfigurationChecksum, unsigned, gpu->driver->identity[0])
@@ -100,7 +82,8 @@ NVML_GET_FACT(nvmlDeviceGetAdaptiveClockInfoStatus, unsigned, 1)
 
 NVML_GET_VERSIONED(nvmlDeviceGetPdi, struct nvml_pdi, true, gpu->driver->identity[1])
 NVML_GET_VERSIONED(nvmlDeviceGetAddressingMode, struct nvml_number,
-                   gpu->model.architecture > ARCHITECTURE_VOLTA, 0)
+                   gpu->model.architecture > ARCHITECTURE_VOLTA,
+                   nvml_has_memory_node(gpu) ? ADDRESSING_ATS : ADDRESSING_NONE)
 NVML_GET_VERSIONED(nvmlDeviceGetCapabilities, struct nvml_number, true, 0)
 
 NVML_EXPORT(nvmlDeviceGetGpuUptime_v1, nvmlDevice_t device, unsigned *seconds_out)
@@ -223,12 +206,12 @@ NVML_EXPORT(nvmlDeviceGetPerformanceModes, nvmlDevice_t device, struct nvml_mode
     return NVML_SUCCESS;
 }
 
-/* ---- encoders: the large boards since Ampere have none; no program here encodes or captures
+/* ---- encoders: boards with HBM since Ampere have none; no program here encodes or captures
  * frames ---- */
 
 static bool has_encoder(const struct lull_nvml_gpu *gpu)
 {
-    return gpu->model.architecture < ARCHITECTURE_AMPERE || !nvml_has_partitions(gpu);
+    return gpu->model.architecture < ARCHITECTURE_AMPERE || gpu->model.bus_bits < LEAST_HBM_BITS;
 }
 
 NVML_EXPORT(nvmlDeviceGetEncoderCapacity, nvmlDevice_t device, int codec, unsigned *percent_out)

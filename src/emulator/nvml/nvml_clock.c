@@ -62,14 +62,24 @@ NVML_EXPORT(nvmlDeviceGetMaxClockInfo, nvmlDevice_t device, int type, unsigned *
     return highest_clock(gpu, type, mhz_out);
 }
 
-NVML_ALIAS(nvmlDeviceGetMaxCustomerBoostClock, nvmlDeviceGetMaxClockInfo);
-NVML_ALIAS(nvmlDeviceGetDefaultApplicationsClock, nvmlDeviceGetMaxClockInfo);
+/* Boards for desktops have no application clocks. */
+NVML_EXPORT(nvmlDeviceGetMaxCustomerBoostClock, nvmlDevice_t device, int type, unsigned *mhz_out)
+{
+    NVML_ENTER(nvml_enter(device, mhz_out, &gpu));
+    if (nvml_is_geforce(gpu))
+        return NVML_NOT_SUPPORTED;
+    return highest_clock(gpu, type, mhz_out);
+}
+
+NVML_ALIAS(nvmlDeviceGetDefaultApplicationsClock, nvmlDeviceGetMaxCustomerBoostClock);
 
 NVML_EXPORT(nvmlDeviceGetApplicationsClock, nvmlDevice_t device, int type, unsigned *mhz_out)
 {
     int code;
 
     NVML_ENTER(nvml_enter_reading(device, mhz_out, &gpu));
+    if (nvml_is_geforce(gpu))
+        return NVML_NOT_SUPPORTED;
     code = highest_clock(gpu, type, mhz_out);
     if (code == NVML_SUCCESS && (type == NVML_CLOCK_GRAPHICS || type == NVML_CLOCK_SM)) {
         const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
@@ -92,7 +102,7 @@ NVML_EXPORT(nvmlDeviceGetClock, nvmlDevice_t device, int type, int id, unsigned 
         return nvmlDeviceGetApplicationsClock(device, type, mhz_out);
     case NVML_CLOCK_ID_APPLICATION_DEFAULT:
     case 3:
-        return nvmlDeviceGetMaxClockInfo(device, type, mhz_out);
+        return nvmlDeviceGetMaxCustomerBoostClock(device, type, mhz_out);
     default:
         return NVML_INVALID_ARGUMENT;
     }
@@ -233,6 +243,8 @@ NVML_EXPORT(nvmlDeviceResetGpuLockedClocks, nvmlDevice_t device)
 static int enter_application(nvmlDevice_t device, const struct lull_nvml_gpu **gpu_out)
 {
     LULL_DRIVER_CHECK(nvml_enter(device, device, gpu_out));
+    if (nvml_is_geforce(*gpu_out))
+        return NVML_NOT_SUPPORTED;
     if (nvml_is_call_open(*gpu_out, NVML_API_APPLICATION_CLOCKS))
         return NVML_SUCCESS;
     return nvml_enter_root(device, gpu_out);

@@ -8,20 +8,12 @@ enum { ARCHITECTURE_HOPPER = 9, ARCHITECTURE_BLACKWELL = 10 };
 
 /* ---- errors of links ---- */
 
-static int enter_link_errors(nvmlDevice_t device, unsigned link, const void *output)
-{
-    NVML_ENTER(nvml_enter(device, output, &gpu));
-    if (gpu->model.nvlink_count == 0)
-        return NVML_NOT_SUPPORTED;
-    return link < gpu->model.nvlink_count ? NVML_SUCCESS : NVML_INVALID_ARGUMENT;
-}
-
 NVML_EXPORT(nvmlDeviceGetNvLinkErrorCounter, nvmlDevice_t device, unsigned link, int counter,
             unsigned long long *count_out)
 {
     enum { COUNTERS = 5 };
 
-    LULL_DRIVER_CHECK(enter_link_errors(device, link, count_out));
+    LULL_DRIVER_CHECK(nvml_enter_link(device, link, count_out));
     if (counter < 0 || counter >= COUNTERS)
         return NVML_INVALID_ARGUMENT;
     *count_out = 0;
@@ -30,7 +22,7 @@ NVML_EXPORT(nvmlDeviceGetNvLinkErrorCounter, nvmlDevice_t device, unsigned link,
 
 NVML_EXPORT(nvmlDeviceResetNvLinkErrorCounters, nvmlDevice_t device, unsigned link)
 {
-    return enter_link_errors(device, link, device);
+    return nvml_enter_link(device, link, device);
 }
 
 /* ---- the fabric of the node: complete and healthy; its cluster has no name ---- */
@@ -115,9 +107,10 @@ NVML_EXPORT(nvmlDeviceGetPlatformInfo, nvmlDevice_t device, struct nvml_platform
     if (out->version != NVML_VERSION_WORD(struct nvml_platform, 1u) &&
         out->version != NVML_VERSION_WORD(struct nvml_platform, 2u))
         return NVML_VERSION_MISMATCH;
-    if (gpu->model.architecture < ARCHITECTURE_BLACKWELL)
+    if (gpu->model.architecture < ARCHITECTURE_BLACKWELL || gpu->model.nvlink_count == 0)
         return NVML_NOT_SUPPORTED;
-    *out = (struct nvml_platform){
-        .version = out->version, .peer = PEER_SWITCH, .module = (uint8_t)(gpu->position + 1)};
+    *out = (struct nvml_platform){.version = out->version,
+                                  .peer = PEER_SWITCH,
+                                  .module = (uint8_t)gpu->topology->places[gpu->index].slot.module};
     return NVML_SUCCESS;
 }

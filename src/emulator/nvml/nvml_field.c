@@ -153,7 +153,7 @@ int nvml_field_scoped_link_errors(nvmlDevice_t gpu, struct nvml_field *field, co
     return field_set_count(field, count);
 }
 
-/* The speed of a link in each direction; that of Blackwell is from memory. */
+/* The speed of a link in each direction, as nvidia-smi nvlink -s reports it. */
 static unsigned link_mbps(const struct lull_gpu_model *model)
 {
     switch (model->architecture) {
@@ -164,15 +164,15 @@ static unsigned link_mbps(const struct lull_gpu_model *model)
     case ARCHITECTURE_HOPPER:
         return 26562;
     default:
-        return 50000;
+        return 53125;
     }
 }
 
 static int set_link_speed(nvmlDevice_t gpu, struct nvml_field *field, unsigned link)
 {
-    int state;
+    struct lull_link_end end;
 
-    LULL_DRIVER_CHECK(nvmlDeviceGetNvLinkState(gpu, link, &state));
+    LULL_DRIVER_CHECK(nvml_enter_link_up(gpu, link, gpu, &end));
     return field_set_uint(field, link_mbps(&gpu->model));
 }
 
@@ -193,12 +193,16 @@ int nvml_field_link_count(nvmlDevice_t gpu, struct nvml_field *field, const int 
     return field_set_uint(field, gpu->model.nvlink_count);
 }
 
-/* Every link leads to a switch. */
 int nvml_field_switch_links(nvmlDevice_t gpu, struct nvml_field *field, const int *arguments)
 {
+    uint32_t count = 0;
+
+    (void)arguments;
     if (gpu->model.nvlink_count == 0)
         return NVML_NOT_SUPPORTED;
-    return nvml_field_link_count(gpu, field, arguments);
+    for (uint32_t link = 0; link < gpu->model.nvlink_count; link++)
+        count += lull_topology_link(gpu->topology, gpu->index, link).kind == LULL_LINK_SWITCH;
+    return field_set_uint(field, count);
 }
 
 int nvml_field_link_state(nvmlDevice_t gpu, struct nvml_field *field, const int *arguments)
@@ -219,17 +223,19 @@ int nvml_field_link_version(nvmlDevice_t gpu, struct nvml_field *field, const in
     return field_set_uint(field, version);
 }
 
-/* Bytes in one direction over the link that the scope names, or over all links. */
+/* Bytes in one direction over the link that the scope names, or over all links. Those that are up
+ * share them. */
 static int read_scope_bytes(nvmlDevice_t gpu, const struct nvml_field *field, double *bytes_out)
 {
-    const uint32_t links = gpu->model.nvlink_count;
+    struct lull_link_end end;
 
-    if (links == 0)
+    if (gpu->model.nvlink_count == 0)
         return NVML_NOT_SUPPORTED;
-    if (field->scope != UINT32_MAX && field->scope >= links)
-        return NVML_INVALID_ARGUMENT;
-    *bytes_out =
-        nvml_read_link_bytes(gpu, true) / (field->scope == UINT32_MAX ? 1.0 : (double)links);
+    *bytes_out = nvml_read_link_bytes(gpu, true);
+    if (field->scope == UINT32_MAX)
+        return NVML_SUCCESS;
+    LULL_DRIVER_CHECK(nvml_enter_link_up(gpu, field->scope, gpu, &end));
+    *bytes_out /= lull_topology_active_links(gpu->topology, gpu->index);
     return NVML_SUCCESS;
 }
 

@@ -4,22 +4,22 @@
  */
 #include "emulator/nvml/nvml_library.h"
 
-enum { ARCHITECTURE_AMPERE = 7, ARCHITECTURE_HOPPER = 9 };
+enum { ARCHITECTURE_AMPERE = 7 };
 
-bool nvml_has_ecc(const struct lull_nvml_gpu *gpu)
+static bool has_ecc(const struct lull_nvml_gpu *gpu)
 {
-    return !gpu->model.has_fan; /* the boards with a fan in the table have no ECC */
+    return gpu->model.has_ecc;
 }
 
 /* Boards since Ampere remap rows; older ones retire pages. */
 static bool remaps_rows(const struct lull_nvml_gpu *gpu)
 {
-    return nvml_has_ecc(gpu) && gpu->model.architecture >= ARCHITECTURE_AMPERE;
+    return gpu->model.has_ecc && gpu->model.architecture >= ARCHITECTURE_AMPERE;
 }
 
 static bool retires_pages(const struct lull_nvml_gpu *gpu)
 {
-    return nvml_has_ecc(gpu) && gpu->model.architecture < ARCHITECTURE_AMPERE;
+    return gpu->model.has_ecc && gpu->model.architecture < ARCHITECTURE_AMPERE;
 }
 
 /* The entry check of functions that only some boards support. */
@@ -38,11 +38,11 @@ static bool is_ecc_pending(const struct lull_nvml_gpu *gpu)
     return lull_node_setting(gpu->node, gpu->index, LULL_NODE_ECC_OFF) == 0;
 }
 
-NVML_GET_PAIR(nvmlDeviceGetEccMode, int, nvml_has_ecc(gpu), 1, is_ecc_pending(gpu))
+NVML_GET_PAIR(nvmlDeviceGetEccMode, int, gpu->model.has_ecc, 1, is_ecc_pending(gpu))
 
 NVML_EXPORT(nvmlDeviceGetDefaultEccMode, nvmlDevice_t device, int *mode_out)
 {
-    NVML_ENTER(enter_where(device, mode_out, nvml_has_ecc, &gpu));
+    NVML_ENTER(enter_where(device, mode_out, has_ecc, &gpu));
     (void)gpu;
     *mode_out = 1;
     return NVML_SUCCESS;
@@ -50,7 +50,7 @@ NVML_EXPORT(nvmlDeviceGetDefaultEccMode, nvmlDevice_t device, int *mode_out)
 
 static int enter_ecc_change(nvmlDevice_t device, int value, const struct lull_nvml_gpu **gpu_out)
 {
-    LULL_DRIVER_CHECK(enter_where(device, device, nvml_has_ecc, gpu_out));
+    LULL_DRIVER_CHECK(enter_where(device, device, has_ecc, gpu_out));
     if (value < 0 || value > 1)
         return NVML_INVALID_ARGUMENT;
     return nvml_enter_root(device, gpu_out);
@@ -80,7 +80,7 @@ static int enter_counter(nvmlDevice_t device, int type, int counter, const void 
     NVML_ENTER(nvml_enter(device, output, &gpu));
     if (type < 0 || type > 1 || counter < 0 || counter > 1)
         return NVML_INVALID_ARGUMENT;
-    return nvml_has_ecc(gpu) ? NVML_SUCCESS : NVML_NOT_SUPPORTED;
+    return gpu->model.has_ecc ? NVML_SUCCESS : NVML_NOT_SUPPORTED;
 }
 
 /* All errors are of the memory. */
@@ -201,20 +201,10 @@ NVML_EXPORT(nvmlDeviceGetRemappedRows_v2, nvmlDevice_t device, struct nvml_remap
     return NVML_SUCCESS;
 }
 
-/* The number of banks, from memory: 640 on GA100 and 2560 on HBM3 boards, 192 with GDDR6. */
-static unsigned bank_count(const struct lull_gpu_model *model)
-{
-    enum { LEAST_HBM_BITS = 1024 };
-
-    if (model->bus_bits < LEAST_HBM_BITS)
-        return 192;
-    return model->architecture < ARCHITECTURE_HOPPER ? 640 : 2560;
-}
-
 NVML_EXPORT(nvmlDeviceGetRowRemapperHistogram, nvmlDevice_t device, struct nvml_row_banks *out)
 {
     NVML_ENTER(enter_where(device, out, remaps_rows, &gpu));
-    *out = (struct nvml_row_banks){.unused = bank_count(&gpu->model)};
+    *out = (struct nvml_row_banks){.unused = gpu->model.spare_banks};
     return NVML_SUCCESS;
 }
 

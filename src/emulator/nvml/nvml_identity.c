@@ -120,7 +120,7 @@ static int has_uuid(const struct lull_nvml_gpu *gpu, const char *text)
 
 static int has_serial(const struct lull_nvml_gpu *gpu, const char *text)
 {
-    return strcmp(gpu->serial, text) == 0;
+    return *text != '\0' && strcmp(gpu->serial, text) == 0;
 }
 
 static int has_bus_id(const struct lull_nvml_gpu *gpu, const char *text)
@@ -179,14 +179,31 @@ NVML_ALIAS(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2);
 
 NVML_GET_TEXT(nvmlDeviceGetName, gpu->model.product)
 NVML_GET_TEXT(nvmlDeviceGetUUID, gpu->uuid)
-NVML_GET_TEXT(nvmlDeviceGetSerial, gpu->serial)
-NVML_GET_TEXT(nvmlDeviceGetBoardPartNumber, "900-21001-0000-000")
-NVML_GET_TEXT(nvmlDeviceGetVbiosVersion, "92.00.45.00.03")
+NVML_GET_TEXT(nvmlDeviceGetVbiosVersion, gpu->model.vbios)
+
+/* Copies a text that not all boards have. */
+static int copy_optional(const char *known, char *text, unsigned size)
+{
+    return *known == '\0' ? NVML_NOT_SUPPORTED : nvml_copy_text(known, text, size);
+}
+
+NVML_EXPORT(nvmlDeviceGetSerial, nvmlDevice_t device, char *text, unsigned size)
+{
+    NVML_ENTER(nvml_enter(device, text, &gpu));
+    return copy_optional(gpu->serial, text, size);
+}
+
+NVML_EXPORT(nvmlDeviceGetBoardPartNumber, nvmlDevice_t device, char *text, unsigned size)
+{
+    NVML_ENTER(nvml_enter(device, text, &gpu));
+    return copy_optional(gpu->model.part_number, text, size);
+}
 
 NVML_GET_FACT(nvmlDeviceGetIndex, unsigned, gpu->position)
 NVML_GET_FACT(nvmlDeviceGetMinorNumber, unsigned, gpu->position)
-NVML_GET_FACT(nvmlDeviceGetModuleId, unsigned, gpu->position)
-NVML_GET_FACT(nvmlDeviceGetBoardId, unsigned, gpu->pci.bus << 8)
+NVML_GET_FACT(nvmlDeviceGetModuleId, unsigned, gpu->topology->places[gpu->index].slot.module)
+NVML_GET_FACT(nvmlDeviceGetBoardId, unsigned,
+              gpu->pci.domain << 16 | gpu->pci.bus << 8 | gpu->pci.device)
 NVML_GET_FACT(nvmlDeviceGetMultiGpuBoard, unsigned, 0)
 NVML_GET_FACT(nvmlDeviceGetBrand, int, gpu->model.brand)
 NVML_GET_FACT(nvmlDeviceGetArchitecture, unsigned, gpu->model.architecture)

@@ -18,28 +18,31 @@ static struct {
 
 /* ---- identity of the emulated boards ---- */
 
-static void name_uuid(struct lull_nvml_gpu *gpu)
+static void name_unit(struct lull_nvml_gpu *gpu)
 {
-    const uint64_t high = gpu->driver->identity[0];
-    const uint64_t low = gpu->driver->identity[1];
+    lull_driver_write_uuid(gpu->driver->identity, gpu->uuid);
+    if (gpu->model.has_serial)
+        snprintf(gpu->serial, sizeof(gpu->serial), "15%011u",
+                 (unsigned)(gpu->driver->board & 0x7fffffff));
+}
 
-    snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%08x-%04x-%04x-%04x-%04x%08x",
-             (unsigned)(high >> 32), (unsigned)(high >> 16) & 0xffff, (unsigned)high & 0xffff,
-             (unsigned)(low >> 48), (unsigned)(low >> 32) & 0xffff, (unsigned)low);
-    snprintf(gpu->serial, sizeof(gpu->serial), "15%011u", (unsigned)(high & 0x7fffffff));
+void nvml_write_bus(struct nvml_pci_info *pci)
+{
+    snprintf(pci->bus_id, sizeof(pci->bus_id), "%08X:%02X:%02X.0", pci->domain, pci->bus,
+             pci->device);
+    snprintf(pci->legacy_bus_id, sizeof(pci->legacy_bus_id), "%04X:%02X:%02X.0",
+             pci->domain & 0xffff, pci->bus & 0xff, pci->device & 0xff);
 }
 
 static void name_bus(struct lull_nvml_gpu *gpu)
 {
     struct nvml_pci_info *pci = &gpu->pci;
 
-    pci->bus = (7 + 3 * gpu->index) & 0xff;
+    pci->domain = gpu->topology->places[gpu->index].slot.domain;
+    pci->bus = gpu->topology->places[gpu->index].slot.bus;
     pci->device_id = gpu->model.pci_device << 16 | 0x10de;
-    pci->subsystem_id = 0x145310de;
-    snprintf(pci->bus_id, sizeof(pci->bus_id), "%08X:%02X:%02X.0", pci->domain, pci->bus,
-             pci->device);
-    snprintf(pci->legacy_bus_id, sizeof(pci->legacy_bus_id), "%04X:%02X:%02X.0",
-             pci->domain & 0xffff, pci->bus & 0xff, pci->device & 0xff);
+    pci->subsystem_id = gpu->model.pci_subsystem;
+    nvml_write_bus(pci);
 }
 
 static void nvml_handle_describe(uint32_t position)
@@ -50,8 +53,9 @@ static void nvml_handle_describe(uint32_t position)
     gpu->position = position;
     gpu->index = gpu->driver->index;
     gpu->node = gpu->driver->node;
+    gpu->topology = lull_node_topology(gpu->node);
     gpu->model = gpu->driver->model;
-    name_uuid(gpu);
+    name_unit(gpu);
     name_bus(gpu);
 }
 
@@ -97,6 +101,19 @@ int nvml_ready(void)
     default:
         return NVML_UNINITIALIZED;
     }
+}
+
+bool nvml_is_geforce(const struct lull_nvml_gpu *gpu)
+{
+    enum { BRAND_GEFORCE = 5 };
+
+    return gpu->model.brand == BRAND_GEFORCE;
+}
+
+bool nvml_has_memory_node(const struct lull_nvml_gpu *gpu)
+{
+    return lull_platforms[gpu->topology->platform].has_memory_nodes &&
+           lull_platforms[gpu->model.platform].has_memory_nodes;
 }
 
 int nvml_has_partitions(const struct lull_nvml_gpu *gpu)

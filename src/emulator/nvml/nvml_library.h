@@ -19,10 +19,11 @@ struct lull_nvml_gpu {
     uint32_t position; /* its index in NVML */
     uint32_t index;    /* its index in the node */
     struct lull_node *node;
+    const struct lull_topology *topology; /* of the node */
     struct lull_gpu_model model;
     struct nvml_pci_info pci;
-    char uuid[48];
-    char serial[24];
+    char uuid[LULL_DRIVER_UUID_BYTES];
+    char serial[24]; /* "": it has none */
 };
 
 #define NVML_EXPORT(name, ...)                                                                     \
@@ -110,8 +111,11 @@ int nvml_enter_root(nvmlDevice_t device, const struct lull_nvml_gpu **gpu_out);
 /* Returns whether root has opened a call (NVML_API_...) to all users. */
 bool nvml_is_call_open(const struct lull_nvml_gpu *gpu, int api);
 
-/* Returns whether the board has ECC. */
-bool nvml_has_ecc(const struct lull_nvml_gpu *gpu);
+/* Returns whether the board is one for desktops, which lack some features. */
+bool nvml_is_geforce(const struct lull_nvml_gpu *gpu);
+
+/* Returns whether the GPU's memory is a NUMA node of the host, as beside Grace. */
+bool nvml_has_memory_node(const struct lull_nvml_gpu *gpu);
 
 /* Returns whether the GPU could be partitioned (MIG). */
 int nvml_has_partitions(const struct lull_nvml_gpu *gpu);
@@ -122,11 +126,11 @@ int nvml_is_partitioned(const struct lull_nvml_gpu *gpu);
 /* Returns whether a pointer is an event set of this process. */
 bool nvml_is_event_set(const void *set);
 
+/* Writes the texts of a PCI address from its numbers. */
+void nvml_write_bus(struct nvml_pci_info *pci);
+
 uint32_t nvml_gpu_count(void);
 nvmlDevice_t nvml_gpu_at(uint32_t position);
-
-/* Memory of one context, before it allocates any. */
-#define NVML_CONTEXT_BYTES (UINT64_C(512) << 20)
 
 /* The power of the sensor: instantaneous, or averaged as in the plain call; of the GPU or module.
  */
@@ -140,6 +144,11 @@ int nvml_read_violation(const struct lull_nvml_gpu *gpu, int policy, uint64_t *n
 
 /* The bytes that a GPU has sent and received, each, over NVLink or PCIe. */
 double nvml_read_link_bytes(const struct lull_nvml_gpu *gpu, bool is_nvlink);
+
+/* The entry check of a function about one NVLink; _up also requires that it leads to a device. */
+int nvml_enter_link(nvmlDevice_t device, unsigned link, const void *output);
+int nvml_enter_link_up(nvmlDevice_t device, unsigned link, const void *output,
+                       struct lull_link_end *end_out);
 
 /* Exported functions on which others rest. */
 int nvmlDeviceGetEccMode(nvmlDevice_t device, int *current_out, int *pending_out);

@@ -1,5 +1,5 @@
 /*
- * Links, topology and partitions of a node with one socket for every four GPUs.
+ * Links, topology and partitions.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>
@@ -7,14 +7,6 @@
 
 #include "base/clock.h"
 #include "emulator/nvml/nvml_library.h"
-
-enum {
-    GPUS_PER_SOCKET = 4,
-    TOPOLOGY_INTERNAL = 0,
-    TOPOLOGY_NODE = 40,
-    TOPOLOGY_SYSTEM = 50,
-    LINK_REMOTE_SWITCH = 2,
-};
 
 /* ---- PCIe ---- */
 
@@ -29,7 +21,7 @@ NVML_GET_FACT(nvmlDeviceGetPcieReplayCounter, unsigned, 0)
 
 /* ---- NVLink ---- */
 
-static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
+int nvml_enter_link(nvmlDevice_t device, unsigned link, const void *output)
 {
     NVML_ENTER(nvml_enter(device, output, &gpu));
     if (gpu->model.nvlink_count == 0)
@@ -39,15 +31,24 @@ static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
     return NVML_INVALID_ARGUMENT;
 }
 
+int nvml_enter_link_up(nvmlDevice_t device, unsigned link, const void *output,
+                       struct lull_link_end *end_out)
+{
+    LULL_DRIVER_CHECK(nvml_enter_link(device, link, output));
+    *end_out = lull_topology_link(device->topology, device->index, link);
+    return end_out->kind == LULL_LINK_DOWN ? NVML_NOT_SUPPORTED : NVML_SUCCESS;
+}
+
 #define NVML_GET_LINK(name, type, expression)                                                      \
     NVML_EXPORT(name, nvmlDevice_t device, unsigned link, type *value_out)                         \
     {                                                                                              \
-        LULL_DRIVER_CHECK(enter_link(device, link, value_out));                                    \
+        LULL_DRIVER_CHECK(nvml_enter_link(device, link, value_out));                               \
         *value_out = (expression);                                                                 \
         return NVML_SUCCESS;                                                                       \
     }
 
-NVML_GET_LINK(nvmlDeviceGetNvLinkState, int, 1)
+NVML_GET_LINK(nvmlDeviceGetNvLinkState, int,
+              lull_topology_link(device->topology, device->index, link).kind != LULL_LINK_DOWN)
 
 /* The enum of NVML for 2.0, 2.2, 3.1, 4.0 and 5.0, which follow the architecture. */
 static unsigned link_version(const struct lull_gpu_model *model)
@@ -67,24 +68,57 @@ static unsigned link_version(const struct lull_gpu_model *model)
 }
 
 NVML_GET_LINK(nvmlDeviceGetNvLinkVersion, unsigned, link_version(&device->model))
-NVML_GET_LINK(nvmlDeviceGetNvLinkRemoteDeviceType, unsigned, LINK_REMOTE_SWITCH)
+
+NVML_EXPORT(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlDevice_t device, unsigned link,
+            unsigned *type_out)
+{
+    enum { REMOTE_GPU = 0, REMOTE_SWITCH = 2 };
+    struct lull_link_end end;
+
+    LULL_DRIVER_CHECK(nvml_enter_link_up(device, link, type_out, &end));
+    *type_out = end.kind == LULL_LINK_GPU ? REMOTE_GPU : REMOTE_SWITCH;
+    return NVML_SUCCESS;
+}
 
 NVML_EXPORT(nvmlDeviceGetNvLinkCapability, nvmlDevice_t device, unsigned link, int capability,
             unsigned *value_out)
 {
-    LULL_DRIVER_CHECK(enter_link(device, link, value_out));
+    LULL_DRIVER_CHECK(nvml_enter_link(device, link, value_out));
     *value_out = capability != 4; /* every capability but SLI */
     return NVML_SUCCESS;
+}
+
+/* What NVML reports for a switch that is no PCI device (known from NCCL, which compares it). */
+static const struct nvml_pci_info hidden_switch = {.legacy_bus_id = "FFFFFFF:FFFF:FF",
+                                                   .domain = 0xfffffff,
+                                                   .bus = 0xffff,
+                                                   .device = 0xff,
+                                                   .bus_id = "FFFFFFF:FFFF:FF.0"};
+
+/* The PCI device of the NVSwitches beside a model. */
+static uint32_t switch_device(const struct lull_gpu_model *model)
+{
+    enum { ARCHITECTURE_HOPPER = 9 };
+
+    return model->architecture < ARCHITECTURE_HOPPER ? 0x1af110de : 0x22a310de;
 }
 
 NVML_EXPORT(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDevice_t device, unsigned link,
             struct nvml_pci_info *out)
 {
-    LULL_DRIVER_CHECK(enter_link(device, link, out));
-    *out = (struct nvml_pci_info){.legacy_bus_id = "0000:F5:00.0",
-                                  .bus = 0xf5,
-                                  .device_id = 0x1af110de,
-                                  .bus_id = "00000000:F5:00.0"};
+    struct lull_link_end end;
+
+    LULL_DRIVER_CHECK(nvml_enter_link_up(device, link, out, &end));
+    if (end.bus == 0) {
+        *out = hidden_switch;
+        return NVML_SUCCESS;
+    }
+    *out = (struct nvml_pci_info){.domain = end.domain, .bus = end.bus};
+    if (end.kind == LULL_LINK_SWITCH)
+        out->device_id = switch_device(&device->model);
+    else
+        out->device_id = device->pci.device_id; /* NVLinks connect GPUs of one model */
+    nvml_write_bus(out);
     return NVML_SUCCESS;
 }
 
@@ -98,35 +132,41 @@ static int enter_pair(nvmlDevice_t one, nvmlDevice_t other, const void *output)
     return nvml_enter(other, output, &gpu);
 }
 
+enum { P2P_OK = 0, P2P_NO_CHIPSET = 1, P2P_NOT_SUPPORTED = 5 };
+
+static int read_peer_status(const struct lull_nvml_gpu *one, const struct lull_nvml_gpu *other)
+{
+    switch (lull_driver_peers(one->node, one->index, other->index)) {
+    case LULL_PEERS_OK:
+        return P2P_OK;
+    case LULL_PEERS_NO_CHIPSET:
+        return P2P_NO_CHIPSET;
+    default:
+        return P2P_NOT_SUPPORTED;
+    }
+}
+
 NVML_EXPORT(nvmlDeviceGetP2PStatus, nvmlDevice_t one, nvmlDevice_t other, int index,
             int *status_out)
 {
-    enum { P2P_NVLINK = 2, P2P_ATOMICS = 3, P2P_INDICES = 5, P2P_NOT_SUPPORTED = 5 };
+    enum { P2P_NVLINK = 2, P2P_ATOMICS = 3, P2P_INDICES = 5 };
+    bool has_links;
 
     LULL_DRIVER_CHECK(enter_pair(one, other, status_out));
     if (index < 0 || index >= P2P_INDICES || one == other)
         return NVML_INVALID_ARGUMENT;
-    *status_out = 0;
-    if ((index == P2P_NVLINK || index == P2P_ATOMICS) &&
-        (one->model.nvlink_count == 0 || other->model.nvlink_count == 0))
-        *status_out = P2P_NOT_SUPPORTED;
+    has_links = lull_topology_links_between(one->topology, one->index, other->index) > 0;
+    *status_out = has_links ? P2P_OK : P2P_NOT_SUPPORTED;
+    if (index != P2P_NVLINK && index != P2P_ATOMICS)
+        *status_out = read_peer_status(one, other);
     return NVML_SUCCESS;
-}
-
-static int common_level(const struct lull_nvml_gpu *one, const struct lull_nvml_gpu *other)
-{
-    if (one == other)
-        return TOPOLOGY_INTERNAL;
-    if (one->position / GPUS_PER_SOCKET == other->position / GPUS_PER_SOCKET)
-        return TOPOLOGY_NODE;
-    return TOPOLOGY_SYSTEM;
 }
 
 NVML_EXPORT(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t one, nvmlDevice_t other,
             int *level_out)
 {
     LULL_DRIVER_CHECK(enter_pair(one, other, level_out));
-    *level_out = common_level(one, other);
+    *level_out = (int)lull_topology_level(one->topology, one->index, other->index);
     return NVML_SUCCESS;
 }
 
@@ -138,7 +178,8 @@ NVML_EXPORT(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, int level, un
 
     NVML_ENTER(nvml_enter(device, count, &gpu));
     for (uint32_t i = 0; i < nvml_gpu_count(); i++)
-        if (nvml_gpu_at(i) != device && common_level(gpu, nvml_gpu_at(i)) == level)
+        if (nvml_gpu_at(i) != device &&
+            (int)lull_topology_level(gpu->topology, gpu->index, nvml_gpu_at(i)->index) == level)
             found[length++] = nvml_gpu_at(i);
     if (*count == 0) { /* unlike the other lists, this one returns success with its size */
         *count = length;
@@ -154,41 +195,90 @@ NVML_EXPORT(nvmlDeviceOnSameBoard, nvmlDevice_t one, nvmlDevice_t other, int *sa
     return NVML_SUCCESS;
 }
 
-NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask)
+/* ---- processors and memory nodes ---- */
+
+enum { SCOPE_NODE = 0, SCOPE_SOCKET = 1 };
+
+struct node_range {
+    uint32_t first;
+    uint32_t end; /* the one behind the last */
+};
+
+/* The memory nodes of a GPU: its own, or all of its socket. */
+static struct node_range find_nodes(const struct lull_nvml_gpu *gpu, unsigned scope)
 {
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    const long bits = 8 * (long)sizeof(mask[0]);
-    const long sockets = (nvml_gpu_count() + GPUS_PER_SOCKET - 1) / GPUS_PER_SOCKET;
-    long socket;
+    const struct lull_topology *const topology = gpu->topology;
+    const uint32_t own = topology->places[gpu->index].slot.numa_node;
+    const uint32_t per_socket = topology->numa_nodes / topology->sockets;
+    const uint32_t first = lull_topology_socket(topology, gpu->index) * per_socket;
+
+    if (scope == SCOPE_NODE)
+        return (struct node_range){own, own + 1};
+    return (struct node_range){first, first + per_socket};
+}
+
+static void set_bits(unsigned long *mask, unsigned length, uint64_t first, uint64_t end)
+{
+    const uint64_t bits = 8 * sizeof(mask[0]);
+
+    for (uint64_t i = first; i < end && i < bits * length; i++)
+        mask[i / bits] |= 1UL << (i % bits);
+}
+
+/* The node's memory nodes share the processors of this machine; each has one at least. */
+static int read_cpus(nvmlDevice_t device, unsigned length, unsigned long *mask, unsigned scope)
+{
+    const uint64_t cpus = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    struct node_range nodes;
 
     NVML_ENTER(nvml_enter(device, mask, &gpu));
     if (length == 0)
         return NVML_INVALID_ARGUMENT;
-    socket = gpu->position / GPUS_PER_SOCKET;
+    nodes = find_nodes(gpu, scope);
     memset(mask, 0, length * sizeof(mask[0]));
-    for (long i = cpus * socket / sockets;
-         i < cpus * (socket + 1) / sockets && i < bits * (long)length; i++)
-        mask[i / bits] |= 1UL << (i % bits);
+    for (uint32_t node = nodes.first; node < nodes.end; node++) {
+        const uint64_t first = cpus * node / gpu->topology->numa_nodes;
+        const uint64_t end = cpus * (node + 1) / gpu->topology->numa_nodes;
+
+        set_bits(mask, length, first, end > first ? end : first + 1);
+    }
     return NVML_SUCCESS;
+}
+
+NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask)
+{
+    return read_cpus(device, length, mask, SCOPE_NODE);
 }
 
 NVML_EXPORT(nvmlDeviceGetCpuAffinityWithinScope, nvmlDevice_t device, unsigned length,
             unsigned long *mask, unsigned scope)
 {
     LULL_DRIVER_CHECK(nvml_ready());
-    if (scope <= 1)
-        return nvmlDeviceGetCpuAffinity(device, length, mask);
-    return NVML_INVALID_ARGUMENT;
+    if (scope > SCOPE_SOCKET)
+        return NVML_INVALID_ARGUMENT;
+    return read_cpus(device, length, mask, scope);
 }
 
 NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask,
             unsigned scope)
 {
+    struct node_range nodes;
+
     NVML_ENTER(nvml_enter(device, mask, &gpu));
-    if (length == 0 || scope > 1)
+    if (length == 0 || scope > SCOPE_SOCKET)
         return NVML_INVALID_ARGUMENT;
+    nodes = find_nodes(gpu, scope);
     memset(mask, 0, length * sizeof(mask[0]));
-    mask[0] = 1UL << (gpu->position / GPUS_PER_SOCKET);
+    set_bits(mask, length, nodes.first, nodes.end);
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT(nvmlDeviceGetNumaNodeId, nvmlDevice_t device, unsigned *node_out)
+{
+    NVML_ENTER(nvml_enter(device, node_out, &gpu));
+    if (!nvml_has_memory_node(gpu))
+        return NVML_NOT_SUPPORTED;
+    *node_out = gpu->topology->places[gpu->index].slot.memory_node;
     return NVML_SUCCESS;
 }
 

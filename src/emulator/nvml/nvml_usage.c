@@ -41,7 +41,7 @@ static void list_processes(const struct lull_nvml_gpu *gpu, struct processes *ou
         const struct lull_driver_process *process = &out->processes[i];
 
         out->items[i] = (struct nvml_process_v2){(uint32_t)process->pid,
-                                                 process->contexts * NVML_CONTEXT_BYTES +
+                                                 process->contexts * LULL_DRIVER_CONTEXT_BYTES +
                                                      process->memory_mib * mib,
                                                  UINT32_MAX, UINT32_MAX};
     }
@@ -141,16 +141,12 @@ NVML_EXPORT(nvmlDeviceGetProcessUtilization, nvmlDevice_t device,
 
 static struct nvml_memory_v2 nvml_usage_read_memory(const struct lull_nvml_gpu *gpu)
 {
-    const struct lull_physics *const physics = lull_node_begin(gpu->node, gpu->index);
-    struct nvml_memory_v2 memory = {.total = gpu->model.memory_mib * mib};
+    const struct lull_driver_memory memory = lull_driver_read_memory(gpu->node, gpu->index);
 
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
-        if (physics->contexts[i].is_live)
-            memory.used += NVML_CONTEXT_BYTES + physics->contexts[i].memory_mib * mib;
-    lull_node_end(gpu->node, gpu->index, false);
-    memory.reserved = memory.total / 100 / mib * mib;
-    memory.available = memory.total - memory.reserved - memory.used;
-    return memory;
+    return (struct nvml_memory_v2){.total = memory.total_bytes,
+                                   .reserved = memory.reserved_bytes,
+                                   .available = memory.free_bytes,
+                                   .used = memory.used_bytes};
 }
 
 NVML_EXPORT(nvmlDeviceGetMemoryInfo, nvmlDevice_t device, struct nvml_memory *out)
@@ -177,7 +173,7 @@ NVML_EXPORT(nvmlDeviceGetMemoryInfo_v2, nvmlDevice_t device, struct nvml_memory_
 NVML_EXPORT(nvmlDeviceGetBAR1MemoryInfo, nvmlDevice_t device, struct nvml_memory *out)
 {
     NVML_ENTER(nvml_enter(device, out, &gpu));
-    *out = (struct nvml_memory){65536 * mib, 65535 * mib, mib};
+    *out = (struct nvml_memory){gpu->model.bar1_mib * mib, (gpu->model.bar1_mib - 1) * mib, mib};
     return NVML_SUCCESS;
 }
 
