@@ -4,9 +4,9 @@
  * Usage: section_job GPU STEPS COMPUTE_MS EXCHANGE_MS JITTER_MS [NAME]
  * NAME of the section that exchanges, "communication" by default.
  * SECTION_JOB_CUDA=GPU[,GPU...]: the process has loaded CUDA and has contexts on these GPUs as
- * well. SPDX-License-Identifier: Apache-2.0
+ * well. GPUs are those of the node, whichever ones the environment shows. SPDX-License-Identifier:
+ * Apache-2.0
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "emulator/workload.h"
 #include "lull/lull.h"
+#include "../probe/emulated_cuda.h"
 
 struct work {
     int64_t gpu;
@@ -50,19 +51,8 @@ static void exchange(struct lull_emulated_gpu *gpu, double exchange_ms, const ch
 /* Opens contexts as a CUDA program does, which the probe then reports. Returns 0 or 1. */
 static int open_contexts(const char *gpus)
 {
-    void *const library = dlopen("libcuda.so.1", RTLD_NOW);
-    int (*init)(unsigned flags) = NULL;
-    int (*retain)(void **context, int device) = NULL;
-    void *context;
-
-    if (library != NULL) {
-        *(void **)&init = dlsym(library, "cuInit");
-        *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain");
-    }
-    if (init == NULL || retain == NULL || init(0) != 0)
-        return 1;
     for (const char *gpu = gpus; *gpu != '\0'; gpu += strcspn(gpu, ","), gpu += *gpu == ',')
-        if (retain(&context, atoi(gpu)) != 0)
+        if (!emulated_cuda_take(atoi(gpu)))
             return 1;
     return 0;
 }

@@ -9,8 +9,32 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* Returns whether this process has a context on that GPU now; false without an emulated node. */
+/* Starts CUDA with all GPUs of the node in its order, whichever ones the environment shows. */
+static inline bool emulated_cuda_start(int (*init)(unsigned flags))
+{
+    static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"};
+    char *values[2];
+    bool is_started;
+
+    for (int i = 0; i < 2; i++) {
+        values[i] = getenv(names[i]) != NULL ? strdup(getenv(names[i])) : NULL;
+        unsetenv(names[i]);
+    }
+    setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+    is_started = init(0) == 0;
+    unsetenv("CUDA_DEVICE_ORDER");
+    for (int i = 0; i < 2; i++) {
+        if (values[i] != NULL)
+            setenv(names[i], values[i], 1);
+        free(values[i]);
+    }
+    return is_started;
+}
+
+/* Returns whether this process has a context on that GPU of the node now; false without an emulated
+ * node. */
 static inline bool emulated_cuda_take(int gpu)
 {
     void *const library =
@@ -23,7 +47,7 @@ static inline bool emulated_cuda_take(int gpu)
         return false;
     *(void **)&init = dlsym(library, "cuInit");
     *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain");
-    return init(0) == 0 && retain(&context, gpu) == 0;
+    return emulated_cuda_start(init) && retain(&context, gpu) == 0;
 }
 
 #endif
