@@ -2,6 +2,9 @@
  * The links between emulated GPUs as a fabric: its state, the errors of links and the place of a
  * GPU in its rack. SPDX-License-Identifier: Apache-2.0
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "emulator/nvml/nvml_library.h"
 
 enum { ARCHITECTURE_HOPPER = 9, ARCHITECTURE_BLACKWELL = 10 };
@@ -25,15 +28,17 @@ NVML_EXPORT(nvmlDeviceResetNvLinkErrorCounters, nvmlDevice_t device, unsigned li
     return nvml_enter_link(device, link, device);
 }
 
-/* ---- the fabric of the node: complete and healthy; its cluster has no name ---- */
+/* ---- the fabric: complete and healthy; only a rack has a name ---- */
 
 enum {
     FABRIC_COMPLETED = 3,
-    /* No reduced bandwidth, route recovery, unhealthy route, timeout or wrong configuration. */
-    FABRIC_HEALTH_MASK = 2 | 2 << 2 | 2 << 4 | 2 << 6 | 1 << 8,
     FABRIC_HEALTHY = 1,
     FABRIC_VERSION_2 = 2,
     FABRIC_VERSION_3 = 3,
+    RACK_CLIQUE = 2, /* as on a captured GB200; so are the numbers of its place */
+    RACK_SLOT = 14,
+    RACK_TRAY = 4,
+    RACK_HOST = 1,
 };
 
 static bool has_fabric(const struct lull_nvml_gpu *gpu)
@@ -41,12 +46,42 @@ static bool has_fabric(const struct lull_nvml_gpu *gpu)
     return gpu->model.architecture >= ARCHITECTURE_HOPPER && gpu->model.nvlink_count > 0;
 }
 
+static struct nvml_fabric read_fabric(const struct lull_nvml_gpu *gpu)
+{
+    struct nvml_fabric fabric = {.state = FABRIC_COMPLETED};
+    uint64_t identity[2];
+
+    if (!nvml_has_memory_node(gpu))
+        return fabric;
+    lull_driver_identify(gpu->node, gpu->topology->first, identity);
+    memcpy(fabric.cluster, identity, sizeof(fabric.cluster));
+    fabric.clique = RACK_CLIQUE;
+    return fabric;
+}
+
+/* What drivers report as captured: nothing before Blackwell, and all of it in a rack. */
+static uint32_t read_health(const struct lull_nvml_gpu *gpu)
+{
+    enum { FULL_BANDWIDTH = 2, NO_RECOVERY = 2 << 2, ROUTES_HEALTHY = 2 << 4, NO_TIMEOUT = 2 << 6 };
+
+    if (gpu->model.architecture < ARCHITECTURE_BLACKWELL)
+        return 0;
+    if (!nvml_has_memory_node(gpu))
+        return NO_TIMEOUT;
+    return FULL_BANDWIDTH | NO_RECOVERY | ROUTES_HEALTHY | NO_TIMEOUT;
+}
+
+static uint8_t read_health_summary(const struct lull_nvml_gpu *gpu)
+{
+    return gpu->model.architecture < ARCHITECTURE_BLACKWELL ? 0 : FABRIC_HEALTHY;
+}
+
 NVML_EXPORT(nvmlDeviceGetGpuFabricInfo, nvmlDevice_t device, struct nvml_fabric *out)
 {
     NVML_ENTER(nvml_enter(device, out, &gpu));
     if (!has_fabric(gpu))
         return NVML_NOT_SUPPORTED;
-    *out = (struct nvml_fabric){.state = FABRIC_COMPLETED};
+    *out = read_fabric(gpu);
     return NVML_SUCCESS;
 }
 
@@ -62,22 +97,37 @@ NVML_EXPORT(nvmlDeviceGetGpuFabricInfoV, nvmlDevice_t device, struct nvml_fabric
         return NVML_VERSION_MISMATCH;
     if (!has_fabric(gpu))
         return NVML_NOT_SUPPORTED;
-    out->fabric = (struct nvml_fabric){.state = FABRIC_COMPLETED};
-    out->health_mask = FABRIC_HEALTH_MASK;
+    out->fabric = read_fabric(gpu);
+    out->health_mask = read_health(gpu);
     if (out->version == newer)
-        out->health_summary = FABRIC_HEALTHY;
+        out->health_summary = read_health_summary(gpu);
     return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetGpuFabricInfo_v4, nvmlDevice_t device, struct nvml_fabric_v4 *out)
 {
+    struct nvml_fabric fabric;
+
     NVML_ENTER(nvml_enter(device, out, &gpu));
     if (!has_fabric(gpu))
         return NVML_NOT_SUPPORTED;
-    *out = (struct nvml_fabric_v4){.clique_count = 1,
-                                   .state = FABRIC_COMPLETED,
-                                   .health_mask = FABRIC_HEALTH_MASK,
-                                   .health_summary = FABRIC_HEALTHY};
+    fabric = read_fabric(gpu);
+    *out = (struct nvml_fabric_v4){.cliques[0].id = fabric.clique,
+                                   .clique_count = 1,
+                                   .state = fabric.state,
+                                   .health_mask = read_health(gpu),
+                                   .health_summary = read_health_summary(gpu)};
+    memcpy(out->cluster, fabric.cluster, sizeof(out->cluster));
+    return NVML_SUCCESS;
+}
+
+/* The link between Grace and its GPUs. */
+NVML_EXPORT(nvmlDeviceGetC2cModeInfoV, nvmlDevice_t device, unsigned *is_on_out)
+{
+    NVML_ENTER(nvml_enter(device, is_on_out, &gpu));
+    if (!has_fabric(gpu))
+        return NVML_NOT_SUPPORTED;
+    *is_on_out = nvml_has_memory_node(gpu);
     return NVML_SUCCESS;
 }
 
@@ -110,7 +160,15 @@ NVML_EXPORT(nvmlDeviceGetPlatformInfo, nvmlDevice_t device, struct nvml_platform
     if (gpu->model.architecture < ARCHITECTURE_BLACKWELL || gpu->model.nvlink_count == 0)
         return NVML_NOT_SUPPORTED;
     *out = (struct nvml_platform){.version = out->version,
+                                  .host = RACK_HOST,
                                   .peer = PEER_SWITCH,
                                   .module = (uint8_t)gpu->topology->places[gpu->index].slot.module};
+    memcpy(out->guid, &gpu->driver->identity[1], sizeof(gpu->driver->identity[1]));
+    if (nvml_has_memory_node(gpu)) {
+        snprintf((char *)out->chassis, sizeof(out->chassis), "18%011u",
+                 (unsigned)(lull_node_seed(gpu->node) & 0x7fffffff));
+        out->slot = RACK_SLOT;
+        out->tray = RACK_TRAY;
+    }
     return NVML_SUCCESS;
 }

@@ -294,11 +294,11 @@ int nvml_field_no_low_power(nvmlDevice_t gpu, struct nvml_field *field, const in
     return field_set_uint(field, 0);
 }
 
-int nvml_field_no_c2c_links(nvmlDevice_t gpu, struct nvml_field *field, const int *arguments)
+/* Grace has 10 links to a GPU (from memory, of GH200). */
+int nvml_field_c2c_links(nvmlDevice_t gpu, struct nvml_field *field, const int *arguments)
 {
-    (void)gpu;
     (void)arguments;
-    return field_set_uint(field, 0);
+    return field_set_uint(field, nvml_has_memory_node(gpu) ? 10 : 0);
 }
 
 /* ---- PCIe: it has no errors ---- */

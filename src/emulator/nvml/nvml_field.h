@@ -42,7 +42,7 @@ nvml_field_reader nvml_field_link_version;
 nvml_field_reader nvml_field_margin;
 nvml_field_reader nvml_field_memory_switch;
 nvml_field_reader nvml_field_memory_temperature;
-nvml_field_reader nvml_field_no_c2c_links;
+nvml_field_reader nvml_field_c2c_links;
 nvml_field_reader nvml_field_no_low_power;
 nvml_field_reader nvml_field_none_on_pcie;
 nvml_field_reader nvml_field_partitions;
