@@ -411,6 +411,9 @@ static void choose_model(struct simulate_arguments *arguments, const char *produ
             fprintf(stderr, "lull simulate: the traces name no known GPU%s%s; played on %s\n",
                     product[0] != '\0' ? ": " : "", lull_printable(product).text, typical);
     }
+    if (arguments->listed->borrowed[0] != '\0')
+        fprintf(stderr, "lull simulate: %s has no measured curves; those of %s are scaled to it\n",
+                arguments->listed->name, arguments->listed->borrowed);
     arguments->model = *arguments->listed;
     if (arguments->call_ms >= 0.0) /* these latencies are constant, while those of the model vary */
         lull_gpu_model_fix_latency(&arguments->model, arguments->call_ms, arguments->settle_ms);

@@ -21,7 +21,7 @@ static int node_spec_malformed(const char *text, const char *at, const char *wha
 
 static int unknown_model(const char *name, size_t length, struct lull_error *err)
 {
-    char known[200] = "";
+    char known[400] = "";
     size_t used = 0;
 
     for (uint32_t i = 0; i < lull_gpu_model_count && used < sizeof(known); i++)

@@ -357,10 +357,12 @@ static int read_memory_power(nvmlDevice_t gpu, struct nvml_field *field)
     return field_set_uint(field, nvml_power_mw_from_w(memory_w));
 }
 
+/* What a reading of power is of. */
+enum { SCOPE_GPU = 0, SCOPE_MODULE = 1, SCOPE_MEMORY = 2 };
+
 /* Where power is that of the module, that of the GPU is unknown. */
 int nvml_field_power(nvmlDevice_t gpu, struct nvml_field *field, const int *arguments)
 {
-    enum { SCOPE_GPU = 0, SCOPE_MODULE = 1, SCOPE_MEMORY = 2 };
     const bool is_average = arguments[0] != 0;
     bool is_of_module;
     unsigned mw;
@@ -375,8 +377,11 @@ int nvml_field_power(nvmlDevice_t gpu, struct nvml_field *field, const int *argu
     return field_set_uint(field, mw);
 }
 
+/* Only the GPU's limit is emulated; that of a module is N/A on real boards without a CPU too. */
 int nvml_field_limit_range(nvmlDevice_t gpu, struct nvml_field *field, const int *arguments)
 {
+    if (field->scope != SCOPE_GPU)
+        return NVML_NOT_SUPPORTED;
     return field_set_uint(field, nvml_power_mw_from_w(arguments[0] == 0 ? gpu->model.limit_min_w
                                                                         : gpu->model.limit_max_w));
 }
@@ -384,14 +389,19 @@ int nvml_field_limit_range(nvmlDevice_t gpu, struct nvml_field *field, const int
 int nvml_field_limit_default(nvmlDevice_t gpu, struct nvml_field *field, const int *arguments)
 {
     (void)arguments;
+    if (field->scope != SCOPE_GPU)
+        return NVML_NOT_SUPPORTED;
     return field_set_uint(field, nvml_power_mw_from_w(gpu->model.limit_default_w));
 }
 
 int nvml_field_limit(nvmlDevice_t gpu, struct nvml_field *field, const int *arguments)
 {
-    const double limit_w = lull_node_begin(gpu->node, gpu->index)->limit_w;
+    double limit_w;
 
     (void)arguments;
+    if (field->scope != SCOPE_GPU)
+        return NVML_NOT_SUPPORTED;
+    limit_w = lull_node_begin(gpu->node, gpu->index)->limit_w;
     lull_node_end(gpu->node, gpu->index, false);
     return field_set_uint(field, nvml_power_mw_from_w(limit_w));
 }
