@@ -2,21 +2,25 @@
  * The presets. Marks give the source of a value: [P] it is published, [M] it was measured, [guess]
  * no source gives it.
  *
- * Durations are those of A100s. Ring transfers move 2(n-1)/n (AllReduce) or (n-1)/n of the bytes
- * over the slowest link. SPDX-License-Identifier: Apache-2.0
+ * Durations are those of A100s; those of collectives are in emulator/collective.h.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/player/presets.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "emulator/collective.h"
+
 enum { COMPUTE_STREAM, COMM_STREAM };
 
 /* Bandwidths of links, GB/s [P: NCCL's bus bandwidths of large messages], and the number of SMs
  * that drive them. */
 static const double nvlink_gbs = 230;
-static const double infiniband_gbs = 23; /* of a 200 Gb/s adapter */
-static const double ethernet_gbs = 12;   /* of a 100 Gb/s adapter */
+static const double infiniband_gbs = 23;   /* of a 200 Gb/s adapter */
+static const double ethernet_gbs = 12;     /* of a 100 Gb/s adapter */
+static const double network_start_us = 30; /* a few steps [P: NCCL's cost model] */
+static const char timed_gpu[] = "A100-SXM4-80GB";
 enum { NVLINK_CHANNELS = 16, NETWORK_CHANNELS = 4 };
 
 /* Adds operations to one rank; after an error it does nothing more. */
@@ -72,24 +76,6 @@ static void begin_step(struct presets_builder *builder, int32_t op)
         builder->play->ranks[builder->rank].ops[op].begins_step = true;
 }
 
-/* The bytes that a rank transfers over the link when it passes this many bytes to NCCL. */
-static double moved_bytes(enum lull_play_function function, double bytes, uint32_t ranks)
-{
-    const double share = (double)(ranks - 1) / ranks;
-
-    switch (function) {
-    case LULL_PLAY_ALL_REDUCE:
-        return 2 * share * bytes;
-    case LULL_PLAY_ALL_GATHER:     /* bytes are those that each rank gives */
-    case LULL_PLAY_REDUCE_SCATTER: /* bytes are those that each rank gets */
-        return (ranks - 1) * bytes;
-    case LULL_PLAY_ALL_TO_ALL:
-        return share * bytes;
-    default:
-        return bytes;
-    }
-}
-
 struct traffic {
     enum lull_play_function function;
     uint32_t stream;
@@ -100,16 +86,46 @@ struct traffic {
     double gbs;
 };
 
+/* Time of an operation of all ranks. NCCL gets the shard of a rank where it gathers or scatters. */
+static double collective_s(const struct traffic *traffic, enum lull_collective operation)
+{
+    const bool is_shard =
+        operation == LULL_COLLECTIVE_ALL_GATHER || operation == LULL_COLLECTIVE_REDUCE_SCATTER;
+    const uint32_t ranks = traffic->world_ranks;
+    const double bytes = is_shard ? traffic->bytes * ranks : traffic->bytes;
+    const struct lull_collective_line network = {network_start_us, traffic->gbs};
+    const struct lull_collective_time time =
+        traffic->gbs < nvlink_gbs
+            ? lull_collective_over(&network, operation, ranks, bytes)
+            : lull_collective_in_node(lull_collective_find(timed_gpu), operation, ranks, bytes);
+
+    return time.start_s + time.transfer_s;
+}
+
+static double communication_s(const struct traffic *traffic)
+{
+    switch (traffic->function) {
+    case LULL_PLAY_ALL_REDUCE:
+        return collective_s(traffic, LULL_COLLECTIVE_ALL_REDUCE);
+    case LULL_PLAY_ALL_GATHER:
+        return collective_s(traffic, LULL_COLLECTIVE_ALL_GATHER);
+    case LULL_PLAY_REDUCE_SCATTER:
+        return collective_s(traffic, LULL_COLLECTIVE_REDUCE_SCATTER);
+    case LULL_PLAY_ALL_TO_ALL:
+        return collective_s(traffic, LULL_COLLECTIVE_ALL_TO_ALL);
+    default: /* between two ranks, over the network */
+        return network_start_us * 1e-6 + traffic->bytes / (traffic->gbs * 1e9);
+    }
+}
+
 static int32_t add_communication(struct presets_builder *builder, const struct traffic *traffic,
                                  int32_t after, int32_t after_too)
 {
-    const double latency_ms = 0.03; /* a few steps [P: NCCL's cost model] */
-    const double bytes = moved_bytes(traffic->function, traffic->bytes, traffic->world_ranks);
     const struct lull_play_op op = {
         .kind = LULL_PLAY_COMMUNICATION,
         .stream = traffic->stream,
         .depends = {after, after_too},
-        .duration_ms = latency_ms + bytes / (traffic->gbs * 1e6),
+        .duration_ms = communication_s(traffic) * 1e3,
         .function = traffic->function,
         .communicator = traffic->communicator,
         .peer = traffic->peer,
