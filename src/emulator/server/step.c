@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/minmax.h"
+#include "emulator/collective.h"
 #include "emulator/server/step_gpu.h"
 
 enum {
@@ -262,21 +263,6 @@ static void add_rest(struct step_sum *sum, const struct lull_step_setup *setup,
 
 /* ---- collectives -------------------------------------------------------------------------- */
 
-static double collective_start_s(const struct lull_step_gpu *params, uint32_t gpus)
-{
-    return params->link_us * 1e-6 * pow(params->link_growth, log2(gpus) - 1.0);
-}
-
-static double collective_transfer_s(const struct lull_step_gpu *params, uint32_t gpus, double bytes)
-{
-    return bytes * 2.0 * (gpus - 1) / gpus / (params->link_gbs * 1e9);
-}
-
-double lull_step_collective_s(const struct lull_step_gpu *params, uint32_t gpus, double bytes)
-{
-    return collective_start_s(params, gpus) + collective_transfer_s(params, gpus, bytes);
-}
-
 /* Attention and the feed-forward part each end with a sum over the GPUs. */
 static void add_collectives(struct step_sum *sum, const struct lull_step_setup *setup,
                             double tokens)
@@ -288,11 +274,19 @@ static void add_collectives(struct step_sum *sum, const struct lull_step_setup *
 
     if (setup->gpus < 2)
         return;
+
+    const struct lull_collective_gpu *const links = lull_collective_find(setup->gpu->name);
+    const enum lull_collective operation = LULL_COLLECTIVE_ALL_REDUCE;
+    const struct lull_collective_time least =
+        lull_collective_in_node(links, operation, setup->gpus, 0);
+    const struct lull_collective_time nccl =
+        lull_collective_in_node(links, operation, setup->gpus, bytes);
+    const double start_s = nccl.start_s - (1.0 - sum->params->link_start_ratio) * least.start_s;
+
     add_kernel(sum, &(struct step_kernel){
-                        .fixed_s = count * collective_start_s(sum->params, setup->gpus),
-                        .memory_s = count * collective_transfer_s(sum->params, setup->gpus, bytes),
-                        .core_j = count * sum->params->link_core_w *
-                                  lull_step_collective_s(sum->params, setup->gpus, bytes),
+                        .fixed_s = count * start_s,
+                        .memory_s = count * nccl.transfer_s,
+                        .core_j = count * sum->params->link_core_w * (start_s + nccl.transfer_s),
                     });
 }
 
@@ -405,13 +399,15 @@ void lull_step_cost(const struct lull_step_setup *setup, const struct lull_step_
     lull_step_cost_with(params_of(setup->gpu, &guess), setup, batch, cost_out);
 }
 
+/* Rate at which a GPU sends to another one of its node. */
+static double link_gbs(const struct lull_gpu_model *gpu)
+{
+    return lull_collective_find(gpu->name)->lines[LULL_COLLECTIVE_ALL_TO_ALL][0][1].bus_gbs;
+}
+
 double lull_step_handover_gbs(const struct lull_step_setup *from, const struct lull_step_setup *to)
 {
-    struct lull_step_gpu guess;
-    const double from_gbs = params_of(from->gpu, &guess)->link_gbs;
-    const double to_gbs = params_of(to->gpu, &guess)->link_gbs;
-
-    return fmin(from_gbs, to_gbs) * lull_min_u32(from->gpus, to->gpus);
+    return fmin(link_gbs(from->gpu), link_gbs(to->gpu)) * lull_min_u32(from->gpus, to->gpus);
 }
 
 double lull_step_handover_s(const struct lull_llm *llm, uint32_t prompt_tokens, double gbs)

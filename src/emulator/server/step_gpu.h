@@ -46,9 +46,7 @@ struct lull_step_gpu {
     double state_gbs; /* rate of reading and writing the state of sequences */
 
     /* Collectives. */
-    double link_us;     /* two GPUs */
-    double link_growth; /* time of start and end grows by this factor for each doubling */
-    double link_gbs;
+    double link_start_ratio; /* of small sums, per NCCL's: the engine has kernels of its own */
 
     /* Host. */
     double host_us;
@@ -82,8 +80,5 @@ void lull_step_matmul_cost(const struct lull_step_gpu *params, const struct lull
 void lull_step_attention_cost(const struct lull_step_gpu *params,
                               const struct lull_step_setup *setup,
                               const struct lull_step_batch *batch, struct lull_step_cost *cost_out);
-
-/* One sum over the GPUs of a tensor-parallel group, s. */
-double lull_step_collective_s(const struct lull_step_gpu *params, uint32_t gpus, double bytes);
 
 #endif
