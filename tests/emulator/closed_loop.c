@@ -29,6 +29,7 @@ static void take_step(const struct lull_step_gpu *params, struct mix *mix, uint3
         .decoding = (uint32_t)lround(decoding),
         .decode_context = decoding * context,
         .prefill_tokens = (uint32_t)lround(prompts * loop->prompt_tokens),
+        .prompts = prompts,
         .prefill_context = prompts * loop->prompt_tokens * loop->prompt_tokens / 2.0,
         .sampled = (uint32_t)lround(decoding) + prompts,
     };
@@ -118,10 +119,10 @@ static struct averages average_limited(const struct mix *mix, double *mhz_out)
     return sum;
 }
 
-static struct closed_loop_result measure_mix(const struct mix *mix)
+static struct closed_loop_result measure_mix(const struct mix *mix, bool is_limited)
 {
-    double mhz;
-    const struct averages sum = average_limited(mix, &mhz);
+    double mhz = mix->loop->setup.gpu->sm_max_mhz;
+    const struct averages sum = is_limited ? average_limited(mix, &mhz) : average(mix, mhz);
 
     return (struct closed_loop_result){
         .median_s = median_s(mix, mhz),
@@ -138,16 +139,16 @@ struct closed_loop_result closed_loop_run(const struct lull_step_gpu *params,
     struct mix mix = {.loop = loop};
 
     fill_mix(params, &mix);
-    return measure_mix(&mix);
+    return measure_mix(&mix, true);
 }
 
 struct closed_loop_result closed_loop_kernel(const struct lull_gpu_model *gpu,
-                                             const struct lull_step_cost *cost)
+                                             const struct lull_step_cost *cost, bool is_limited)
 {
     const struct closed_loop loop = {.setup = {.gpu = gpu}};
     const struct mix mix = {.loop = &loop, .costs = {*cost}, .shares = {1.0}, .count = 1};
 
-    return measure_mix(&mix);
+    return measure_mix(&mix, is_limited);
 }
 
 const struct lull_step_gpu *closed_loop_params(const char *gpu)

@@ -6,6 +6,8 @@
 #ifndef LULL_TESTS_EMULATOR_CLOSED_LOOP_H
 #define LULL_TESTS_EMULATOR_CLOSED_LOOP_H
 
+#include <stdbool.h>
+
 #include "emulator/server/step.h"
 #include "emulator/server/step_gpu.h"
 
@@ -29,9 +31,10 @@ struct closed_loop_result {
 struct closed_loop_result closed_loop_run(const struct lull_step_gpu *params,
                                           const struct closed_loop *loop);
 
-/* One kernel that is repeated under the board's power limit: its time and power. */
+/* One kernel that is repeated, at the clock that the board's power limit leaves or at the highest
+ * one: its time and power. */
 struct closed_loop_result closed_loop_kernel(const struct lull_gpu_model *gpu,
-                                             const struct lull_step_cost *cost);
+                                             const struct lull_step_cost *cost, bool is_limited);
 
 /* The parameters of a GPU. */
 const struct lull_step_gpu *closed_loop_params(const char *gpu);

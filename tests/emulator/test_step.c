@@ -206,9 +206,10 @@ static double llama_s(const struct lull_step_gpu *gpu, double sequences, double 
     double seconds = 0;
 
     for (int layer = 0; layer < 32; layer++)
-        seconds += product_s(gpu, sequences, 6144, 4096) + product_s(gpu, sequences, 4096, 4096) +
-                   product_s(gpu, sequences, 28672, 4096) + product_s(gpu, sequences, 4096, 14336) +
-                   (gpu->attention_us + gpu->layer_us) / 1e6;
+        seconds +=
+            product_s(gpu, sequences, 6144, 4096) + product_s(gpu, sequences, 4096, 4096) +
+            product_s(gpu, sequences, 28672, 4096) + product_s(gpu, sequences, 4096, 14336) +
+            (gpu->attention_us + gpu->split_us * context / (context + 4096) + gpu->layer_us) / 1e6;
     return seconds + product_s(gpu, sequences, 128256, 4096) + cache / gpu->cache_gbs / 1e9 +
            between / gpu->weight_gbs / 1e9;
 }

@@ -195,6 +195,7 @@ static void engine_schedule(struct lull_engine *engine, struct engine_request *r
         batch->decode_context += context;
     } else {
         batch->prefill_tokens += tokens;
+        batch->prompts++;
         batch->prefill_context += tokens * (request->computed + (tokens + 1.0) / 2.0);
     }
     batch->sampled += is_last_token;

@@ -19,6 +19,9 @@ enum {
     LOGIT_BYTES = 12,    /* float32, written once and read twice */
     TILE_ROWS = 64,      /* tensor cores compute at least as many rows */
     RESERVED_MIB = 2048, /* activations and captured graphs */
+    PROMPT_ROWS = 128,   /* of a prompt that an SM computes together */
+    SPLIT_TOKENS = 4096, /* a context of this length pays half of split_us */
+    QUANTISE_BYTES = 3,  /* read as bfloat16, written as fp8 */
 };
 
 struct step_sum {
@@ -83,6 +86,20 @@ static enum lull_step_precision expert_precision(const struct lull_llm *llm)
     return rate_of(llm->weight_bytes);
 }
 
+/* Products with fp8 weights take an fp8 input, which a kernel of its own makes of bfloat16. */
+static void add_quantisation(struct step_sum *sum, const struct step_matmul *matmul)
+{
+    const struct lull_step_gpu *const params = sum->params;
+    const double bytes = matmul->rows * matmul->depth * QUANTISE_BYTES;
+
+    add_kernel(sum, &(struct step_kernel){
+                        .fixed_s = params->quantise_us * 1e-6,
+                        .memory_s = bytes / (params->quantise_gbs * 1e9),
+                        .bytes = bytes,
+                        .core_j = bytes * params->byte_core_pj * 1e-12,
+                    });
+}
+
 static void add_matmul(struct step_sum *sum, const struct step_matmul *matmul)
 {
     const struct lull_step_gpu *const params = sum->params;
@@ -95,6 +112,8 @@ static void add_matmul(struct step_sum *sum, const struct step_matmul *matmul)
 
     if (weights <= 0 || matmul->rows <= 0)
         return;
+    if (rate == LULL_STEP_FP8)
+        add_quantisation(sum, matmul);
     add_kernel(
         sum,
         &(struct step_kernel){
@@ -203,19 +222,40 @@ static void add_decode_attention(struct step_sum *sum, const struct lull_step_se
     if (batch->decoding == 0)
         return;
 
+    const double length = batch->decode_context / batch->decoding;
+    const double start_us =
+        params->attention_us + params->split_us * length / (length + SPLIT_TOKENS);
     const double context = batch->decode_context + params->tile_tokens * batch->decoding;
     const double bytes = context * llm->kv_token_bytes / cache_shards(setup);
     const double flops =
         4.0 * context * llm->attention_layers * llm->heads * llm->head_dim / setup->gpus;
 
     add_kernel(sum, &(struct step_kernel){
-                        .fixed_s = llm->attention_layers * params->attention_us * 1e-6,
+                        .fixed_s = llm->attention_layers * start_us * 1e-6,
                         .memory_s = bytes / (params->cache_gbs * 1e9),
                         .bytes = bytes,
                         .core_j = (bytes * params->cache_core_pj +
                                    flops * params->flop_core_pj[LULL_STEP_BFLOAT16]) *
                                   1e-12,
                     });
+}
+
+/* Time that attention of a layer takes beyond its rate: an SM begins with each prompt and head, and
+ * the last rows of a prompt, which have the longest context, end after the others. */
+static double prompt_tail_s(const struct lull_step_gpu *params, const struct lull_step_setup *setup,
+                            const struct lull_step_batch *batch)
+{
+    const struct lull_llm *const llm = setup->llm;
+    const double sms = setup->gpu->sm_count;
+    const double prompts = fmax(batch->prompts, 1);
+    const double tokens = batch->prefill_tokens / prompts;
+    const double longest = batch->prefill_context / batch->prefill_tokens + tokens / 2.0;
+    /* The heads that share keys take the place of rows where a prompt has one token. */
+    const double heads = tokens > 1 ? llm->heads : fmax(llm->kv_heads, 1);
+    const double begin_s = prompts * heads / setup->gpus * params->prompt_head_us * 1e-6 / sms;
+    const double flops = 4.0 * PROMPT_ROWS * longest * llm->head_dim;
+
+    return begin_s + params->prompt_tail * flops / (params->attention_tflops * 1e12 / sms);
 }
 
 static void add_prefill_attention(struct step_sum *sum, const struct lull_step_setup *setup,
@@ -230,11 +270,12 @@ static void add_prefill_attention(struct step_sum *sum, const struct lull_step_s
     const double width = 4.0 * llm->attention_layers * llm->heads * llm->head_dim / setup->gpus;
     const double flops = width * batch->prefill_context;
     const double padded = flops + width * batch->prefill_tokens * params->prompt_tile;
+    const double tail_s = llm->attention_layers * prompt_tail_s(params, setup, batch);
 
     add_kernel(sum, &(struct step_kernel){
                         .fixed_s = llm->attention_layers * params->attention_us * 1e-6,
-                        .core_s = padded / (params->attention_tflops * 1e12),
-                        .core_j = flops * params->flop_core_pj[LULL_STEP_BFLOAT16] * 1e-12,
+                        .core_s = padded / (params->attention_tflops * 1e12) + tail_s,
+                        .core_j = flops * params->prompt_core_pj * 1e-12,
                     });
 }
 

@@ -25,6 +25,7 @@ struct lull_step_batch {
     uint32_t decoding;       /* sequences that get one more token */
     double decode_context;   /* tokens of context, summed over these sequences */
     uint32_t prefill_tokens; /* tokens of prompts */
+    uint32_t prompts;        /* to which these tokens belong; 0 counts as 1 */
     double prefill_context;  /* context of these tokens, summed over them: attention's work */
     uint32_t sampled;        /* sequences that get a token at the end of the step */
 };

@@ -27,13 +27,18 @@ struct lull_step_gpu {
     double tflops[LULL_STEP_RATES]; /* of large ones */
     double matmul_us;               /* start and end of one */
     double weight_gbs;              /* rate of reading weights */
+    double quantise_us;  /* a kernel makes fp8 of the input before an fp8 product: start and end */
+    double quantise_gbs; /* its rate of reading and writing */
 
     /* Attention. */
     double attention_tflops; /* of prompts */
     double attention_us;     /* start and end, a layer */
     double cache_gbs;        /* rate of reading keys and values */
     double tile_tokens;      /* a sequence costs as much as if its context were this much longer */
+    double split_us;         /* long contexts are split, and a second kernel adds the parts */
     double prompt_tile;      /* as tile_tokens, of each token of a prompt */
+    double prompt_head_us;   /* of an SM, for each prompt and head */
+    double prompt_tail; /* the last rows of a prompt end so much of their time after the rest */
 
     /* Experts. */
     double expert_us[LULL_STEP_PRECISIONS];    /* routing, start and end, a layer */
@@ -59,6 +64,7 @@ struct lull_step_gpu {
     double byte_core_pj;
     double cache_core_pj; /* of attention, per byte of cache, in place of byte_core_pj */
     double flop_core_pj[LULL_STEP_RATES];
+    double prompt_core_pj;                      /* per operation of attention to a prompt */
     double state_core_pj;                       /* as byte_core_pj, of the state of sequences */
     double expert_core_w[LULL_STEP_PRECISIONS]; /* during the experts' kernels */
     double link_core_w;                         /* during collectives */
