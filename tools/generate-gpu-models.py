@@ -148,6 +148,11 @@ def identity(gpu):
     }
 
 
+def video_clocks(gpu):
+    lowest, highest = gpu["identity"].get("video_mhz", [0.9 * gpu["sm"]["min"], 0.9 * gpu["sm"]["max"]])
+    return {"video_min_mhz": number(lowest), "video_max_mhz": number(highest)}
+
+
 def clocks_and_power(gpu):
     lock = {"not_supported": 0, "deferred": 1, "ok": 2}[gpu["mem_mhz"]["lock"]]
     memory = gpu["mem_mhz"]["list"]
@@ -228,6 +233,7 @@ def model(name, gpu, platforms):
         "aliases": "{" + ", ".join(map(json.dumps, aliases)) + "}",
         **identity(gpu),
         **board_facts(gpu["identity"], platforms),
+        **video_clocks(gpu),
         **clocks_and_power(gpu),
         **kernels(gpu),
         **communication_and_heat(gpu),

@@ -80,6 +80,13 @@ uint32_t lull_gpu_model_nearest_step(const struct lull_gpu_model *model, double 
     return (uint32_t)lround((clamped - model->sm_min_mhz) / model->sm_step_mhz);
 }
 
+double lull_gpu_model_video_mhz(const struct lull_gpu_model *model, double mhz)
+{
+    const double share = (mhz - model->sm_min_mhz) / (model->sm_max_mhz - model->sm_min_mhz);
+
+    return model->video_min_mhz + share * (model->video_max_mhz - model->video_min_mhz);
+}
+
 double lull_gpu_model_speed(const struct lull_gpu_model *model, double memory_ratio, double mhz)
 {
     return 1.0 / (memory_ratio / lull_gpu_curve_at(&model->bandwidth, mhz) +

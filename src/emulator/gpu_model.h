@@ -100,7 +100,9 @@ struct lull_gpu_model {
 
     double sm_min_mhz;
     double sm_max_mhz;
-    double sm_step_mhz; /* readings are rounded down to whole MHz */
+    double sm_step_mhz;   /* readings are rounded down to whole MHz */
+    double video_min_mhz; /* the video clock at the lowest and the highest SM clock */
+    double video_max_mhz;
     uint32_t memory_clock_count;
     uint32_t memory_clocks_mhz[LULL_GPU_MEMORY_CLOCKS]; /* the highest comes first */
     uint32_t memory_lock;                               /* enum lull_memory_lock */
@@ -169,6 +171,9 @@ double lull_gpu_curve_at(const struct lull_gpu_curve *curve, double mhz);
 uint32_t lull_gpu_model_step_count(const struct lull_gpu_model *model);
 double lull_gpu_model_step_mhz(const struct lull_gpu_model *model, uint32_t step);
 uint32_t lull_gpu_model_nearest_step(const struct lull_gpu_model *model, double mhz);
+
+/* The video clock at an SM clock. */
+double lull_gpu_model_video_mhz(const struct lull_gpu_model *model, double mhz);
 
 /* The speed of a kernel relative to fmax, at most 1. */
 double lull_gpu_model_speed(const struct lull_gpu_model *model, double memory_ratio, double mhz);

@@ -28,7 +28,8 @@ static int nvml_clock_read(const struct lull_physics *physics, int type, unsigne
         *mhz_out = memory_mhz(physics);
         return NVML_SUCCESS;
     case NVML_CLOCK_VIDEO:
-        *mhz_out = lull_physics_published_mhz(physics) * 9 / 10;
+        *mhz_out = (unsigned)lull_gpu_model_video_mhz(&physics->model,
+                                                      lull_physics_published_mhz(physics));
         return NVML_SUCCESS;
     default:
         return NVML_INVALID_ARGUMENT;
@@ -48,7 +49,8 @@ NVML_EXPORT(nvmlDeviceGetClockInfo, nvmlDevice_t device, int type, unsigned *mhz
 static int highest_clock(const struct lull_nvml_gpu *gpu, int type, unsigned *mhz_out)
 {
     const unsigned sm_mhz = (unsigned)gpu->model.sm_max_mhz;
-    const unsigned clocks[] = {sm_mhz, sm_mhz, gpu->model.memory_clocks_mhz[0], sm_mhz * 9 / 10};
+    const unsigned clocks[] = {sm_mhz, sm_mhz, gpu->model.memory_clocks_mhz[0],
+                               (unsigned)gpu->model.video_max_mhz};
 
     if (type < 0 || type > NVML_CLOCK_VIDEO)
         return NVML_INVALID_ARGUMENT;
