@@ -220,6 +220,52 @@ READER(read_fabric)
     return code;
 }
 
+static int read_fabric_v3(const struct lull_smi_subject *subject, struct nvml_fabric_v3 *out)
+{
+    *out = (struct nvml_fabric_v3){.version = NVML_VERSION_WORD(struct nvml_fabric_v3, 3u)};
+    return smi_nvml_get_struct(subject->gpu->device, "nvmlDeviceGetGpuFabricInfoV", out);
+}
+
+READER(read_cluster)
+{
+    struct nvml_fabric_v3 info;
+    const int code = read_fabric_v3(subject, &info);
+    size_t used = 0;
+
+    (void)attribute;
+    for (size_t i = 0; i < sizeof(info.fabric.cluster); i++)
+        used +=
+            (size_t)snprintf(raw_out->text + used, sizeof(raw_out->text) - used, "%s%02x",
+                             i >= 4 && i <= 10 && i % 2 == 0 ? "-" : "", info.fabric.cluster[i]);
+    return code;
+}
+
+/* `which` is the place of the two bits: 0 unknown, 1 true, 2 false. */
+READER(read_health)
+{
+    static const char *const words[][4] = {{"", "Degraded", "Full", ""}, {"", "True", "False", ""}};
+    struct nvml_fabric_v3 info;
+    const int code = read_fabric_v3(subject, &info);
+    const unsigned value = info.health_mask >> attribute->which & 3;
+
+    if (code != NVML_SUCCESS)
+        return code;
+    snprintf(raw_out->text, sizeof(raw_out->text), "%s", words[attribute->which > 0][value]);
+    return *raw_out->text == '\0' ? NVML_NOT_SUPPORTED : NVML_SUCCESS;
+}
+
+READER(read_health_summary)
+{
+    struct nvml_fabric_v3 info;
+    const int code = read_fabric_v3(subject, &info);
+
+    (void)attribute;
+    if (code != NVML_SUCCESS)
+        return code;
+    snprintf(raw_out->text, sizeof(raw_out->text), "Healthy");
+    return info.health_summary == 1 ? NVML_SUCCESS : NVML_NOT_SUPPORTED;
+}
+
 /* Reads the number of a struct that consists of a version and it. */
 READER(read_versioned)
 {
@@ -652,12 +698,12 @@ const struct lull_smi_attribute smi_gpu_attributes[] = {
     {"fabric.state", NULL, SMI_FABRIC, read_fabric, FABRIC, FABRIC_STATE, 0},
     {"fabric.status", NULL, SMI_TEXT, read_fabric, FABRIC, FABRIC_STATUS, 0},
     {"fabric.cliqueId", NULL, SMI_COUNT, read_fabric, FABRIC, FABRIC_CLIQUE, 0},
-    NOTHING("fabric.clusterUuid"),
-    NOTHING("fabric.health.summary"),
-    NOTHING("fabric.health.bandwidth"),
-    NOTHING("fabric.health.route_recovery_in_progress"),
-    NOTHING("fabric.health.route_unhealthy"),
-    NOTHING("fabric.health.access_timeout_recovery"),
+    {"fabric.clusterUuid", NULL, SMI_TEXT, read_cluster, NULL, 0, 0},
+    {"fabric.health.summary", NULL, SMI_TEXT, read_health_summary, NULL, 0, 0},
+    {"fabric.health.bandwidth", NULL, SMI_TEXT, read_health, NULL, 0, 0},
+    {"fabric.health.route_recovery_in_progress", NULL, SMI_TEXT, read_health, NULL, 2, 0},
+    {"fabric.health.route_unhealthy", NULL, SMI_TEXT, read_health, NULL, 4, 0},
+    {"fabric.health.access_timeout_recovery", NULL, SMI_TEXT, read_health, NULL, 6, 0},
     NOTHING("fabric.health.incorrect_configuration"),
     NOTHING("dramEncryption.mode.current"),
     NOTHING("dramEncryption.mode.pending"),
