@@ -65,6 +65,9 @@ def borrow(board, lender):
     for group, scale in (("v", 1), ("bw", 1), ("active_idle_W", watts)):
         made[group] = {**lender[group], "table": stretch(lender[group]["table"], lender["sm"], board["sm"], scale)}
     made["bw"]["max_GBs"] = lender["bw"]["max_GBs"] * memory_rate(board) / memory_rate(lender)
+    made["idle_W"] = board.get("idle_W", {"v": lender["idle_W"]["v"] * watts})
+    if made["idle_W"]["v"] > made["active_idle_W"]["table"][0][1]:
+        sys.exit(f"{board['identity']['product']}: draws more idle than with a context")
     made["kernels"] = {name: {**row, "B": row["B"] * watts, "A": row["A"] * watts}
                        for name, row in lender["kernels"].items()}
     made["thermal"]["R_C_per_W"] = lender["thermal"]["R_C_per_W"] / watts
