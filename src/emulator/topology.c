@@ -27,6 +27,15 @@ static struct lull_gpu_place find_fabric(const struct lull_node_spec *spec, uint
     return place;
 }
 
+/* GPUs of other vendors have addresses in domain 0, so those of NVIDIA begin in another one. */
+static uint32_t first_domain(const struct lull_node_spec *spec)
+{
+    for (uint32_t i = 0; i < spec->gpu_count; i++)
+        if (spec->models[i]->vendor != LULL_GPU_NVIDIA)
+            return DOMAINS_PER_SERVER;
+    return 0;
+}
+
 static struct lull_gpu_place find_place(const struct lull_node_spec *spec, uint32_t gpu,
                                         const struct lull_platform *platform, uint32_t position)
 {
@@ -36,7 +45,7 @@ static struct lull_gpu_place find_place(const struct lull_node_spec *spec, uint3
     place.link_count = spec->models[gpu]->nvlink_count;
     place.platform = spec->models[gpu]->platform;
     place.slot = platform->slots[position % platform->slot_count];
-    place.slot.domain += DOMAINS_PER_SERVER * server;
+    place.slot.domain += first_domain(spec) + DOMAINS_PER_SERVER * server;
     place.slot.numa_node += platform->numa_nodes * server;
     place.slot.bridge += LULL_PLATFORM_SLOTS * server;
     if (place.slot.pcie_switch != LULL_NO_PCIE_SWITCH)
