@@ -11,6 +11,9 @@
 /* A reading older than so many periods is missing. Default: one lost page must not raise the
  * clock. */
 static const double missing_periods = 3.0;
+/* A reading is also missing this long after it was due, s. Default: of slow pages one may be lost
+ * as well, but old readings hide bursts. */
+static const double missing_s = 2.0;
 /* Usable readings in a row that end a blind time. Default: the second one shows that counters
  * move. */
 enum { USABLE_READINGS = 2 };
@@ -90,12 +93,19 @@ lull_serving_controller_create(const struct lull_serving_config *config)
     controller_forget(controller);
     controller->mode = LULL_SERVING_BLIND;
     controller->reason = "No reading of the server's metrics yet.";
+    controller->doubt = "One reading of the server's metrics shows no change.";
     return controller;
 }
 
 void lull_serving_controller_destroy(struct lull_serving_controller *controller)
 {
     free(controller);
+}
+
+void lull_serving_controller_set_period(struct lull_serving_controller *controller,
+                                        int64_t period_ns)
+{
+    controller->config.period_ns = period_ns;
 }
 
 /* ---- energy and clock ---------------------------------------------------------------------- */
@@ -288,7 +298,8 @@ static uint32_t controller_explain(struct lull_serving_controller *controller,
 
 static bool controller_is_blind(struct lull_serving_controller *controller, int64_t now_ns)
 {
-    const double age_ns = missing_periods * (double)controller->config.period_ns;
+    const double period_ns = (double)controller->config.period_ns;
+    const double age_ns = fmin(missing_periods * period_ns, period_ns + missing_s * 1e9);
     const double patience_s = fmax(still_s, still_steps * controller->outlook.step_s);
 
     if (controller->read_ns == 0 || (double)(now_ns - controller->read_ns) > age_ns) {
@@ -307,7 +318,7 @@ static bool controller_is_blind(struct lull_serving_controller *controller, int6
 
 static bool controller_has_learned(const struct lull_serving_controller *controller)
 {
-    return controller->model.windows >= learned_windows &&
+    return lull_serving_is_judged(controller) && controller->model.windows >= learned_windows &&
            controller->misses.requests - controller->forgotten_requests >= learned_requests;
 }
 
@@ -428,7 +439,10 @@ static uint32_t controller_choose_busy(struct lull_serving_controller *controlle
     uint32_t lowest;
     uint32_t chosen;
     bool has_choice;
+    const char *const unjudged = lull_serving_find_unjudged(controller);
 
+    if (unjudged != NULL)
+        return controller_explain(controller, LULL_SERVING_BLIND, unjudged, 0);
     if (!controller_has_learned(controller))
         return controller_explain(controller, LULL_SERVING_LEARNING,
                                   "The server's speed is being learned.", 0);

@@ -35,7 +35,7 @@ struct lull_serving_config {
     double clocks_mhz[LULL_SERVING_CLOCKS]; /* that may be requested, the highest first */
     const struct lull_device_curve *curve;  /* of the GPUs; NULL: unknown */
     uint32_t gpu_count;
-    int64_t period_ns;     /* distance of readings; typically 100 ms */
+    int64_t period_ns;     /* distance of readings at first; typically 100 ms */
     int64_t latency_ns;    /* from a request until all GPUs run at the clock, p99 */
     int64_t park_after_ns; /* idle time after which the clock falls to the lowest one */
     double wake_s;         /* what the first token after an idle time may pay; INFINITY: no bound */
@@ -43,7 +43,7 @@ struct lull_serving_config {
 };
 
 enum lull_serving_mode {
-    LULL_SERVING_BLIND,    /* no usable reading: the highest clock */
+    LULL_SERVING_BLIND,    /* no usable reading, or a latency cannot be judged: the highest clock */
     LULL_SERVING_LEARNING, /* the highest clock, until the server's speed is known */
     LULL_SERVING_TESTING,  /* a clock by load whose misses are being counted */
     LULL_SERVING_PROVEN,   /* the same; the promise is proven for the present choice */
@@ -70,6 +70,10 @@ struct lull_serving_controller *
 lull_serving_controller_create(const struct lull_serving_config *config);
 void lull_serving_controller_destroy(
     struct lull_serving_controller *controller); /* NULL is allowed */
+
+/* Readings come at this distance from now on: pages of a slow server are read less often. */
+void lull_serving_controller_set_period(struct lull_serving_controller *controller,
+                                        int64_t period_ns);
 
 /* Takes a reading. Readings come in the order of time. */
 void lull_serving_controller_take(struct lull_serving_controller *controller,

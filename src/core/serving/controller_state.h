@@ -19,6 +19,7 @@ struct lull_serving_latency {
     double predicted_s;            /* ...the prediction for an empty queue there */
     double slack_s; /* what lower clocks may have added to a latency at the bound that ends now */
     bool has_histogram;
+    int64_t absent_ns; /* since when requests run without a histogram; 0: there is one */
 };
 
 /* The time that low clocks have cost so far, if a request was always served. */
@@ -111,6 +112,13 @@ void lull_serving_judge_init(struct lull_serving_controller *controller);
  * before controller->load.last. */
 void lull_serving_judge(struct lull_serving_controller *controller,
                         const struct lull_serving_reading *before);
+
+/* Returns whether the histograms of all judged latencies are there. */
+bool lull_serving_is_judged(const struct lull_serving_controller *controller);
+
+/* Returns a sentence on the judged latency that the server does not publish; NULL: it publishes
+ * all, or may still do so with its first values. */
+const char *lull_serving_find_unjudged(const struct lull_serving_controller *controller);
 
 /* ---- choose.c ------------------------------------------------------------------------------ */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "base/clock.h"
 #include "core/serving/controller_state.h"
 
 /* Share of the objective's misses that lower clocks may cause in the long run: of 1 in 100 one in
@@ -11,6 +12,9 @@ static const double earned_share = 0.2;
 static const double saved_misses = 4.0;
 /* Time over which the clock of a time to first token is averaged. Default: most are shorter. */
 static const double first_token_span_s = 0.3;
+/* A histogram that is still missing after requests have run for so long is absent. Default: some
+ * servers publish a histogram with its first value. */
+static const int64_t absent_ns = 5 * LULL_NS_PER_S;
 /* Lives of a request after which a lower clock is no longer blamed for its time per token. */
 static const double blamed_lives = 2.0;
 
@@ -236,6 +240,43 @@ static void judge_lose(struct lull_serving_controller *controller,
     lost->kept[at].lost_s = lost->now_s;
 }
 
+/* Notes since when requests run without the histogram of a latency. */
+static void judge_watch_absence(struct lull_serving_latency *latency,
+                                const struct lull_serving_reading *now)
+{
+    if (latency->has_histogram || !isfinite(latency->bound_s))
+        latency->absent_ns = 0;
+    else if (latency->absent_ns == 0 && now->running > 0.0)
+        latency->absent_ns = now->time_ns;
+}
+
+static bool judge_is_absent(const struct lull_serving_latency *latency, int64_t now_ns)
+{
+    return latency->absent_ns != 0 && now_ns - latency->absent_ns >= absent_ns;
+}
+
+bool lull_serving_is_judged(const struct lull_serving_controller *controller)
+{
+    const struct lull_serving_latency *const ttft = &controller->ttft;
+    const struct lull_serving_latency *const tpot = &controller->tpot;
+
+    return (ttft->has_histogram || !isfinite(ttft->bound_s)) &&
+           (tpot->has_histogram || !isfinite(tpot->bound_s));
+}
+
+const char *lull_serving_find_unjudged(const struct lull_serving_controller *controller)
+{
+    const int64_t now_ns = controller->load.last.time_ns;
+
+    if (judge_is_absent(&controller->ttft, now_ns))
+        return "The server publishes no histogram of TTFT, so misses of its bound cannot be "
+               "counted: the clock stays the highest while requests run.";
+    if (judge_is_absent(&controller->tpot, now_ns))
+        return "The server publishes no histogram of TPOT, so misses of its bound cannot be "
+               "counted: the clock stays the highest while requests run.";
+    return NULL;
+}
+
 static void judge_spend(struct lull_serving_controller *controller, double requests, double caused)
 {
     lull_allowance_earn(&controller->allowance, requests);
@@ -263,6 +304,8 @@ void lull_serving_judge(struct lull_serving_controller *controller,
                 before->waiting + before->running > 0.0 ? controller->load.pending : 0.0);
     first = judge_count(&controller->ttft, &before->ttft, &now->ttft);
     token = judge_count(&controller->tpot, tokens_before, tokens_now);
+    judge_watch_absence(&controller->ttft, now);
+    judge_watch_absence(&controller->tpot, now);
     requests = isfinite(controller->ttft.bound_s) ? first.requests : token.requests;
     controller->misses.requests += requests;
     controller->misses.missed += first.missed + token.missed;

@@ -262,6 +262,15 @@ static void sum_energy(struct lull_serving *serving, const struct lull_accountin
         lull_serving_controller_take_energy(serving->controller, time_ns, energy_j);
 }
 
+/* The controller judges the age of readings by the distance at which they come. */
+static void follow_distance(struct lull_serving *serving)
+{
+    struct lull_metrics_state state;
+
+    lull_metrics_state(serving->metrics, &state);
+    lull_serving_controller_set_period(serving->controller, state.distance_ns);
+}
+
 static void take_metrics(struct lull_serving *serving)
 {
     struct lull_serving_reading reading;
@@ -269,8 +278,10 @@ static void take_metrics(struct lull_serving *serving)
     while (serving->metrics != NULL && lull_metrics_take(serving->metrics, &reading)) {
         serving->metrics_ns = reading.time_ns;
         lull_serving_figures_take(&serving->figures, &reading, serving->energy_j);
-        if (serving->controller != NULL)
+        if (serving->controller != NULL) {
+            follow_distance(serving);
             lull_serving_controller_take(serving->controller, &reading);
+        }
         if (!(reading.running + reading.waiting > 0.0))
             continue;
         for (uint32_t i = 0; i < serving->gpu_count; i++)

@@ -300,6 +300,10 @@ static void look(struct plant *plant)
     if (!is_within(now_s, faults->vanish_from_s, faults->vanish_to_s)) {
         if (!is_within(now_s, faults->freeze_from_s, faults->freeze_to_s))
             plant->shown = plant->counters;
+        if (faults->lacks_ttft)
+            plant->shown.ttft = (struct lull_serving_histogram){0};
+        if (faults->lacks_tpot)
+            plant->shown.tpot = (struct lull_serving_histogram){0};
         plant->shown.time_ns = now_ns;
         plant->shown.running = plant->running;
         plant->shown.waiting = (double)(plant->next - plant->queued);

@@ -40,6 +40,8 @@ struct plant_faults {
     double restart_s;     /* counters begin again; 0: never */
     double freeze_from_s; /* readings repeat old counters; 0: never */
     double freeze_to_s;
+    bool lacks_ttft; /* no such histogram */
+    bool lacks_tpot;
 };
 
 struct plant_result {

@@ -314,6 +314,67 @@ static void test_pools_are_lowered(void **state)
     assert_near(decode.missed_ratio, 0.0, 0.0);
 }
 
+/* Without the histogram of a judged latency the clock stays the highest, with the reason. */
+static void test_an_absent_histogram_is_named(void **state)
+{
+    const struct plant_faults faults[] = {{.lacks_ttft = true}, {.lacks_tpot = true}};
+    const char *const names[] = {"no histogram of TTFT", "no histogram of TPOT"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct scene scene = scene_make(3.0, 60.0, 1);
+        struct danger danger = danger_between(&scene, 0.0, 60.0);
+        struct plant_result result;
+
+        scene.config.park_after_ns = INT64_MAX;
+        result = scene_run(&scene, 60.0, &faults[i], watch_danger, &danger);
+        assert_near(danger.late_s, 0.0, 0.0);
+        assert_true(isinf(result.first_lower_s));
+        assert_int_equal(danger.mode, LULL_SERVING_BLIND);
+        assert_non_null(strstr(danger.reason, names[i]));
+        free(scene.requests);
+    }
+}
+
+/* A histogram that the objective does not need may be absent. */
+static void test_only_judged_latencies_are_needed(void **state)
+{
+    const struct plant_faults faults = {.lacks_ttft = true};
+    struct scene scene = scene_make(3.0, 60.0, 1);
+
+    (void)state;
+    scene.config.objective.ttft_s = INFINITY;
+    assert_true(scene_run(&scene, 60.0, &faults, NULL, NULL).first_lower_s < 20.0);
+    free(scene.requests);
+}
+
+/* Whether the controller calls readings missing so long after the last one. */
+static bool is_blind_after(double period_s, double age_s)
+{
+    struct scene scene = scene_make(3.0, 60.0, 1);
+    struct lull_serving_controller *const controller =
+        lull_serving_controller_create(&scene.config);
+    struct lull_serving_state at;
+
+    plant_run(&scene.plant, scene.requests, scene.count, 60.0, controller, 0.0, NULL, NULL, NULL);
+    lull_serving_controller_set_period(controller, (int64_t)(period_s * 1e9));
+    lull_serving_controller_poll(controller, (int64_t)((60.0 + age_s) * 1e9));
+    lull_serving_controller_state(controller, &at);
+    lull_serving_controller_destroy(controller);
+    free(scene.requests);
+    return at.mode == LULL_SERVING_BLIND;
+}
+
+static void test_slow_pages_are_not_missing(void **state)
+{
+    (void)state;
+    assert_true(is_blind_after(0.1, 0.5));
+    assert_false(is_blind_after(0.3, 0.5));
+    assert_true(is_blind_after(0.3, 1.1));
+    assert_false(is_blind_after(4.0, 5.5));
+    assert_true(is_blind_after(4.0, 6.5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +387,9 @@ int main(void)
         cmocka_unit_test(test_idle_servers_are_parked),
         cmocka_unit_test(test_an_unknown_product),
         cmocka_unit_test(test_pools_are_lowered),
+        cmocka_unit_test(test_an_absent_histogram_is_named),
+        cmocka_unit_test(test_only_judged_latencies_are_needed),
+        cmocka_unit_test(test_slow_pages_are_not_missing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
