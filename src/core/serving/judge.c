@@ -54,8 +54,7 @@ static bool judge_is_comparable(const struct lull_serving_histogram *before,
     return now->count > 0 && now->count <= LULL_SERVING_BUCKETS && before->count == now->count;
 }
 
-/* The last bucket whose bound is at most a time; -1: none. */
-static int judge_bucket_within(const struct lull_serving_histogram *histogram, double time_s)
+int lull_serving_bucket_within(const struct lull_serving_histogram *histogram, double time_s)
 {
     int bucket = -1;
 
@@ -78,11 +77,11 @@ static struct lull_serving_misses judge_count(struct lull_serving_latency *laten
     if (!latency->has_histogram || !isfinite(latency->bound_s))
         return misses;
     misses.requests = judge_growth(before, now, last);
-    met = judge_bucket_within(now, latency->bound_s);
+    met = lull_serving_bucket_within(now, latency->bound_s);
     misses.missed = misses.requests - judge_growth(before, now, met);
     if (latency->slack_s <= 0.0 || misses.missed <= 0.0)
         return misses;
-    hopeless = judge_bucket_within(now, latency->bound_s + latency->slack_s);
+    hopeless = lull_serving_bucket_within(now, latency->bound_s + latency->slack_s);
     if (hopeless < last &&
         now->bound_s[hopeless < 0 ? 0 : hopeless] < latency->bound_s + latency->slack_s)
         hopeless++;

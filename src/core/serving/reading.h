@@ -36,4 +36,8 @@ struct lull_serving_reading {
     struct lull_serving_histogram itl;  /* one value per token: time since the one before */
 };
 
+/* Returns the last bucket whose bound is at most a time; -1: none. Values above its bound count as
+ * above the time. */
+int lull_serving_bucket_within(const struct lull_serving_histogram *histogram, double time_s);
+
 #endif

@@ -339,7 +339,8 @@ static void write_serving_next(const struct lull_report *report,
     if (last != NULL && !lull_serving_report_has_lowered(report))
         lull_verdict_append_step(line, last, true);
     else if (!summary->has_objective)
-        lull_verdict_append(line, "add --slo and --metrics to lower clocks under load as well");
+        lull_verdict_append(line, "add --slo%s to lower clocks under load as well",
+                            summary->has_metrics ? "" : " and --metrics");
     else if (summary->control.missed_bound_ratio < (1.0 - summary->objective.share) / 2.0)
         lull_verdict_append(line, "keep it running with this server");
     else

@@ -140,22 +140,26 @@ struct server {
     uint16_t default_port;
     const char *path;
     const char *needs; /* an option without which it publishes no metrics; NULL: none */
+    const char *sign;  /* an option without which the command is no server; NULL: none */
 };
 
 /* Sources: the documentation of each server's command line, and that of data/serving_metrics.json.
  */
 static const struct server servers[] = {
-    {"vLLM", "vllm", "serve", "--port", "--host", 8000, "/metrics", NULL},
-    {"vLLM", "vllm.entrypoints.openai.api_server", NULL, "--port", "--host", 8000, "/metrics",
+    {"vLLM", "vllm", "serve", "--port", "--host", 8000, "/metrics", NULL, NULL},
+    {"vLLM", "vllm.entrypoints.openai.api_server", NULL, "--port", "--host", 8000, "/metrics", NULL,
      NULL},
     {"SGLang", "sglang.launch_server", NULL, "--port", "--host", 30000, "/metrics",
-     "--enable-metrics"},
-    {"SGLang", "sglang", "serve", "--port", "--host", 30000, "/metrics", "--enable-metrics"},
-    {"TensorRT-LLM", "trtllm-serve", NULL, "--port", "--host", 8000, "/prometheus/metrics", NULL},
-    {"TGI", "text-generation-launcher", NULL, "--port -p", "--hostname", 3000, "/metrics", NULL},
-    {"llama.cpp", "llama-server", NULL, "--port", "--host", 8080, "/metrics", "--metrics"},
+     "--enable-metrics", NULL},
+    {"SGLang", "sglang", "serve", "--port", "--host", 30000, "/metrics", "--enable-metrics", NULL},
+    {"TensorRT-LLM", "trtllm-serve", NULL, "--port", "--host", 8000, "/prometheus/metrics", NULL,
+     NULL},
+    {"TGI", "text-generation-launcher", NULL, "--port -p", "--hostname", 3000, "/metrics", NULL,
+     NULL},
+    {"llama.cpp", "llama-server", NULL, "--port", "--host", 8080, "/metrics", "--metrics", NULL},
     {"Dynamo", "dynamo.frontend", NULL, "--http-port --port", "--http-host --host", 8000,
-     "/metrics", NULL},
+     "/metrics", NULL, NULL},
+    {"lull play", "lull", "play", "--port -p", "", 8000, "/metrics", NULL, "--server"},
 };
 
 static bool word_is_program(const char *word, const char *program)
@@ -163,24 +167,6 @@ static bool word_is_program(const char *word, const char *program)
     const char *const slash = strrchr(word, '/');
 
     return strcmp(slash != NULL ? slash + 1 : word, program) == 0;
-}
-
-/* Finds the server that a command line starts, and its arguments. */
-static const struct server *find_server(char *const *argv, char *const **arguments_out)
-{
-    for (; *argv != NULL; argv++) {
-        for (size_t i = 0; i < sizeof(servers) / sizeof(servers[0]); i++) {
-            const struct server *const server = &servers[i];
-
-            if (!word_is_program(*argv, server->program))
-                continue;
-            if (server->verb != NULL && (argv[1] == NULL || strcmp(argv[1], server->verb) != 0))
-                continue;
-            *arguments_out = argv + 1;
-            return server;
-        }
-    }
-    return NULL;
 }
 
 /* Returns the value of an argument that is this option, "--port 8001" or "--port=8001". */
@@ -210,6 +196,26 @@ static const char *find_option(char *const *arguments, const char *options)
         }
     }
     return value;
+}
+
+/* Finds the server that a command line starts, and its arguments. */
+static const struct server *find_server(char *const *argv, char *const **arguments_out)
+{
+    for (; *argv != NULL; argv++) {
+        for (size_t i = 0; i < sizeof(servers) / sizeof(servers[0]); i++) {
+            const struct server *const server = &servers[i];
+
+            if (!word_is_program(*argv, server->program))
+                continue;
+            if (server->verb != NULL && (argv[1] == NULL || strcmp(argv[1], server->verb) != 0))
+                continue;
+            if (server->sign != NULL && find_option(argv + 1, server->sign) == NULL)
+                continue;
+            *arguments_out = argv + 1;
+            return server;
+        }
+    }
+    return NULL;
 }
 
 static bool has_flag(char *const *arguments, const char *flag)
@@ -271,8 +277,8 @@ int lull_metrics_address_guess(char *const *argv, char url_out[LULL_METRICS_URL_
     if (server == NULL)
         return lull_error_set(err, -ENOENT,
                               "the command is not one of vLLM, SGLang, TensorRT-LLM, TGI, "
-                              "llama.cpp or Dynamo: give the address of its metrics with "
-                              "--metrics URL");
+                              "llama.cpp, Dynamo or lull play --server: give the address of its "
+                              "metrics with --metrics URL");
     if (find_option(arguments, "--ssl-keyfile --ssl-certfile --ssl-key-file --tls-key-path") !=
         NULL)
         return lull_error_set(err, LULL_E_UNSUPPORTED,

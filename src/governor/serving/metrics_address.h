@@ -27,10 +27,11 @@ int lull_metrics_address_parse(const char *text, struct lull_metrics_address *ad
                                struct lull_error *err);
 
 /*
- * Guesses the address from a command line that starts vLLM, SGLang, TensorRT-LLM, TGI, llama.cpp or
- * Dynamo's frontend, also behind other programs (env, numactl). assumed_out becomes a sentence for
- * the user that says what was assumed, and what the server still needs. Errors: -ENOENT it starts
- * none of them; LULL_E_UNSUPPORTED the server has no address that Lull can read.
+ * Guesses the address from a command line that starts vLLM, SGLang, TensorRT-LLM, TGI, llama.cpp,
+ * Dynamo's frontend or lull play --server, also behind other programs (env, numactl). assumed_out
+ * becomes a sentence for the user that says what was assumed, and what the server still needs.
+ * Errors: -ENOENT it starts none of them; LULL_E_UNSUPPORTED the server has no address that Lull
+ * can read.
  */
 int lull_metrics_address_guess(char *const *argv, char url_out[LULL_METRICS_URL_BYTES],
                                char assumed_out[LULL_METRICS_ASSUMED_BYTES],

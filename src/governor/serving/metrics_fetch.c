@@ -41,6 +41,8 @@ struct lull_metrics {
     struct lull_metrics_reader *reader;
     int64_t period_ns;
     uint32_t unused;
+    int64_t starting_ns; /* before this time the server may be starting */
+    const char *loss;    /* what missing metrics mean */
     pthread_t thread;
     int event; /* readable: something can be taken */
     /* the thread's */
@@ -164,9 +166,8 @@ static void metrics_publish(struct lull_metrics *metrics, int64_t distance_ns)
     state->page_ns = metrics->page_ns;
     state->distance_ns = distance_ns;
     if (is_lagging)
-        snprintf(state->sentence, sizeof(state->sentence),
-                 "%s: the pages of %s are old; the clock stays the highest", metrics->shown,
-                 result->engine);
+        snprintf(state->sentence, sizeof(state->sentence), "%s: the pages of %s are old; %s",
+                 metrics->shown, result->engine, metrics->loss);
     else
         snprintf(state->sentence, sizeof(state->sentence),
                  "%s: reads the metrics of %s each %.0f ms", metrics->shown, result->engine,
@@ -176,10 +177,20 @@ static void metrics_publish(struct lull_metrics *metrics, int64_t distance_ns)
         metrics_signal(metrics);
 }
 
+/* Returns whether a server that has not answered yet may still be starting. */
+static bool metrics_is_starting(const struct lull_metrics *metrics, const struct lull_error *error,
+                                int64_t now_ns)
+{
+    return metrics->state.pages == 0 && now_ns < metrics->starting_ns &&
+           (error->code == -ECONNREFUSED || error->code == -EAGAIN);
+}
+
 /* Takes a failed request into account. */
 static void metrics_fail(struct lull_metrics *metrics, const struct lull_error *error,
                          int64_t distance_ns, int64_t now_ns)
 {
+    const bool is_starting = metrics_is_starting(metrics, error, now_ns);
+
     if (metrics->failure == 0)
         metrics->failed_ns = now_ns;
     metrics->failure = error->code;
@@ -188,17 +199,22 @@ static void metrics_fail(struct lull_metrics *metrics, const struct lull_error *
     metrics->state.distance_ns = distance_ns;
     metrics->state.phase =
         metrics->state.pages > 0 ? LULL_METRICS_FAILING : LULL_METRICS_CONNECTING;
-    snprintf(metrics->state.sentence, sizeof(metrics->state.sentence),
-             "%s: %.240s; without metrics the clock stays the highest", metrics->shown,
-             error->text);
+    if (is_starting)
+        snprintf(metrics->state.sentence, sizeof(metrics->state.sentence),
+                 "%s: waits for the server to start", metrics->shown);
+    else
+        snprintf(metrics->state.sentence, sizeof(metrics->state.sentence), "%s: %.240s; %s",
+                 metrics->shown, error->text, metrics->loss);
     pthread_mutex_unlock(&metrics->lock);
+    if (is_starting)
+        return;
     if (metrics->failure_reported_ns != 0 && metrics->reported_failure == error->code &&
         now_ns - metrics->failure_reported_ns < repeat_ns)
         return;
     metrics->failure_reported_ns = now_ns;
     metrics->reported_failure = error->code;
     metrics->is_reported = true;
-    metrics_report(metrics, "%.240s; without metrics the clock stays the highest", error->text);
+    metrics_report(metrics, "%.240s; %s", error->text, metrics->loss);
 }
 
 static void metrics_recover(struct lull_metrics *metrics, int64_t now_ns)
@@ -327,6 +343,10 @@ static int metrics_prepare(struct lull_metrics *metrics, const struct lull_metri
         return result;
     metrics->period_ns = config->period_ns;
     metrics->unused = config->unused;
+    metrics->starting_ns = lull_now_ns() + config->start_ns;
+    metrics->loss = "without metrics the clock stays the highest";
+    if (config->only_parks)
+        metrics->loss = "without metrics only the GPUs' own readings show work";
     snprintf(metrics->shown, sizeof(metrics->shown), "%s", config->address);
     metrics->reader = lull_metrics_reader_create(&metrics->names);
     metrics->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

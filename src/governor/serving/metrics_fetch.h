@@ -23,6 +23,8 @@ struct lull_metrics_config {
     const char *names_path; /* the user's names of metrics; NULL: none */
     int64_t period_ns;      /* typically 100 ms */
     uint32_t unused;        /* bits of enum lull_metrics_quantity: nothing is reported of those */
+    int64_t start_ns;       /* a server that does not answer may be starting for so long */
+    bool only_parks; /* the GPUs are parked by their own readings: metrics only add to them */
 };
 
 enum lull_metrics_phase {

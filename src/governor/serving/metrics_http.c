@@ -158,7 +158,7 @@ static int fail_transfer(const struct lull_metrics_http *http, int result, int64
 
     switch (result) {
     case COULDNT_RESOLVE_HOST:
-        return lull_error_set(err, -ECONNREFUSED, "the host is unknown; is the address right?");
+        return lull_error_set(err, -EHOSTUNREACH, "the host is unknown; is the address right?");
     case COULDNT_CONNECT:
         return lull_error_set(err, -ECONNREFUSED,
                               "no server answers there; is it running, and is the port right?");
@@ -195,6 +195,8 @@ static int check_status(const struct lull_metrics_http *http, struct lull_error 
         return lull_error_set(err, -EPROTO,
                               "there is no page there (HTTP 404): SGLang needs --enable-metrics, "
                               "llama-server --metrics; trtllm-serve has /prometheus/metrics");
+    if (status == 503)
+        return lull_error_set(err, -EAGAIN, "the server answers HTTP 503");
     if (status < 300 || status > 399)
         return lull_error_set(err, -EPROTO, "the server answers HTTP %ld", status);
     http->curl.getinfo(http->easy, REDIRECT_URL, &target);

@@ -28,9 +28,9 @@ int lull_metrics_http_open(const struct lull_metrics_address *address,
 void lull_metrics_http_close(struct lull_metrics_http *http); /* NULL is allowed */
 
 /*
- * Gets the page within limit_ns. Errors, each with a sentence: -ECONNREFUSED no server; -ETIMEDOUT;
- * -EPIPE the answer ended early; -EFBIG; -EPROTO the server refuses or redirects; -EIO anything
- * else.
+ * Gets the page within limit_ns. Errors, each with a sentence: -ECONNREFUSED no server;
+ * -EHOSTUNREACH no such host; -EAGAIN the server answers "unavailable"; -ETIMEDOUT; -EPIPE the
+ * answer ended early; -EFBIG; -EPROTO the server refuses or redirects; -EIO anything else.
  */
 int lull_metrics_http_get(struct lull_metrics_http *http, int64_t limit_ns,
                           struct lull_metrics_answer *answer_out, struct lull_error *err);

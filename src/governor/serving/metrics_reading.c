@@ -26,8 +26,8 @@ static const struct {
     const char *what;
     const char *cost;
 } quantities[LULL_METRICS_QUANTITIES] = {
-    [LULL_METRICS_RUNNING] = {"running requests", "the load is unknown, so the clock stays the "
-                                                  "highest"},
+    [LULL_METRICS_RUNNING] = {"running requests", "the load is unknown, so no clock is lowered "
+                                                  "by load"},
     [LULL_METRICS_WAITING] = {"waiting requests",
                               "a growing queue is seen only by its effect on TTFT"},
     [LULL_METRICS_CACHE] = {"use of the cache", "a full cache is seen only when requests wait"},
@@ -35,8 +35,12 @@ static const struct {
     [LULL_METRICS_OUTPUT_TOKENS] = {"output tokens", "energy per token stays unknown"},
     [LULL_METRICS_FINISHED] = {"finished requests", "energy per request stays unknown"},
     [LULL_METRICS_STEPS] = {"steps of the engine", "the time of a step is estimated from tokens"},
-    [LULL_METRICS_TTFT] = {"the time to first token", "misses of a TTFT bound cannot be counted"},
-    [LULL_METRICS_TPOT] = {"the time per output token", "misses of a TPOT bound cannot be counted"},
+    [LULL_METRICS_TTFT] = {"the time to first token",
+                           "misses of a TTFT bound cannot be counted, so an objective with "
+                           "ttft keeps the highest clock while requests run"},
+    [LULL_METRICS_TPOT] = {"the time per output token",
+                           "misses of a TPOT bound cannot be counted, so an objective with "
+                           "tpot keeps the highest clock while requests run"},
     [LULL_METRICS_ITL] = {"the time between tokens", "the time of single tokens stays unknown"},
 };
 
@@ -473,13 +477,13 @@ static void judge_lag(struct lull_metrics_reader *reader, int64_t time_ns, doubl
     result->is_lagging = reason != LULL_METRICS_LAG_NONE;
     if (reason == LULL_METRICS_LAG_STAMPS)
         result_note(result, LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
-                    "the samples of the page are %.0f s old, so the clock stays the highest; give "
-                    "the address of the server itself",
+                    "the samples of the page are %.0f s old, so no clock is lowered by load; "
+                    "give the address of the server itself",
                     look.age_s);
     else if (result->is_lagging)
         result_note(result, LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
-                    "the page is old: it did not change for over %.0f s although %s, so the clock "
-                    "stays the highest; if the server does not hang, give its own address, "
+                    "the page is old: it did not change for over %.0f s although %s, so no clock "
+                    "is lowered by load; if the server does not hang, give its own address, "
                     "without a cache in between",
                     lull_metrics_lag_limit_s(),
                     reason == LULL_METRICS_LAG_WORK ? "requests run" : "the server renders it");

@@ -24,11 +24,16 @@ static const int64_t fast_period_ns = 20 * LULL_NS_PER_MS;
  * (0.1 s), an interval of readings, two ticks, and 10 ms for calls of the driver. */
 static const double detection_s = 0.15;
 
+/* Loading a large model takes minutes, in which its server does not answer. Default: a wrong
+ * address is reported after this time. */
+static const int64_t start_ns = 300 * LULL_NS_PER_S;
+
 static const int64_t list_period_ns = 2 * LULL_NS_PER_S;
 
 void lull_serving_options_default(struct lull_serving_options *options)
 {
-    *options = (struct lull_serving_options){.wake_ns = 50 * LULL_NS_PER_MS,
+    *options = (struct lull_serving_options){.start_ns = start_ns,
+                                             .wake_ns = 50 * LULL_NS_PER_MS,
                                              .park_after_ns = 500 * LULL_NS_PER_MS};
 }
 
@@ -55,7 +60,9 @@ int lull_serving_create(const struct lull_serving_options *options, struct lull_
     const struct lull_metrics_config metrics = {.address = options->metrics,
                                                 .names_path = options->metric_names,
                                                 .period_ns = period_ns,
-                                                .unused = find_unused(options)};
+                                                .unused = find_unused(options),
+                                                .start_ns = options->start_ns,
+                                                .only_parks = !options->has_objective};
     int result = 0;
 
     if (serving == NULL)

@@ -34,11 +34,12 @@ struct lull_serving_options {
     struct lull_objective objective;
     const char *metrics;      /* address of the server's metrics; NULL: none */
     const char *metric_names; /* file of further names of metrics; NULL: none */
+    int64_t start_ns;         /* a server that does not answer may be starting for so long */
     int64_t wake_ns;          /* what the first work after an idle time may pay */
     int64_t park_after_ns;    /* idle time after which a GPU is parked */
 };
 
-/* Sets a delay of 50 ms, and parking after 500 ms. */
+/* Sets a delay of 50 ms, parking after 500 ms, and a server that starts within 5 min. */
 void lull_serving_options_default(struct lull_serving_options *options);
 
 struct lull_serving;

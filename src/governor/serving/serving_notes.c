@@ -1,6 +1,7 @@
 /* Messages of the serving governor, each given once until its cause has ended.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -39,6 +40,15 @@ static bool is_unplaced(const struct lull_serving *serving, int64_t now_ns)
     return serving->is_blind_list && now_ns - serving->begin_ns >= patience_ns;
 }
 
+/* Returns whether a bound is not one of a histogram's buckets. */
+static bool is_inexact(const struct lull_serving_histogram *histogram, double bound_s)
+{
+    const int within = lull_serving_bucket_within(histogram, bound_s);
+
+    return histogram->count > 0 && isfinite(bound_s) &&
+           (within < 0 || histogram->bound_s[within] < bound_s * 0.9999);
+}
+
 static bool is_true(const struct lull_serving *serving, enum lull_serving_message message,
                     int64_t now_ns)
 {
@@ -55,6 +65,12 @@ static bool is_true(const struct lull_serving *serving, enum lull_serving_messag
         return has_unreadable(serving, now_ns);
     case LULL_SERVING_UNPLACED:
         return is_unplaced(serving, now_ns);
+    case LULL_SERVING_INEXACT_TTFT:
+        return serving->controller != NULL &&
+               is_inexact(&serving->figures.last.ttft, serving->options->objective.ttft_s);
+    case LULL_SERVING_INEXACT_TPOT:
+        return serving->controller != NULL &&
+               is_inexact(&serving->figures.last.tpot, serving->options->objective.tpot_s);
     default:
         return false;
     }
@@ -70,6 +86,30 @@ static void write_failed(const struct lull_serving *serving, struct lull_error *
     lull_error_set(note_out, -EIO,
                    "GPU %u: %s. The GPUs run at the highest clock; Lull retries every 10 s",
                    lull_control_gpu(serving->control, (uint32_t)gpu)->device, text);
+}
+
+static void write_inexact(const char *name, const struct lull_serving_histogram *histogram,
+                          double bound_s, struct lull_error *note_out)
+{
+    const int within = lull_serving_bucket_within(histogram, bound_s);
+    const double above_ms = histogram->bound_s[within + 1] * 1e3;
+
+    if (within < 0)
+        lull_error_set(note_out, -ERANGE,
+                       "the %s bound of %g ms is below the first bucket of the server's histogram, "
+                       "%g ms: every request counts as missed; give a bound of at least that",
+                       name, bound_s * 1e3, above_ms);
+    else if (isinf(above_ms))
+        lull_error_set(note_out, -ERANGE,
+                       "the %s bound of %g ms is above the last bucket of the server's histogram: "
+                       "requests above %g ms count as missed",
+                       name, bound_s * 1e3, histogram->bound_s[within] * 1e3);
+    else
+        lull_error_set(note_out, -ERANGE,
+                       "the %s bound of %g ms lies between two buckets of the server's histogram, "
+                       "%g and %g ms: requests above %g ms count as missed",
+                       name, bound_s * 1e3, histogram->bound_s[within] * 1e3, above_ms,
+                       histogram->bound_s[within] * 1e3);
 }
 
 static void write_message(const struct lull_serving *serving, enum lull_serving_message message,
@@ -100,12 +140,21 @@ static void write_message(const struct lull_serving *serving, enum lull_serving_
         lull_error_set(
             note_out, -ENODATA,
             "a GPU's driver does not report utilization, so it is not known when nothing "
-            "runs, and the GPU is not parked; give --slo and --metrics");
+            "runs, and the GPU is not parked; give %s",
+            serving->options->metrics == NULL ? "--slo and --metrics" : "--slo");
         break;
     case LULL_SERVING_UNPLACED:
         lull_error_set(note_out, -ENODATA,
                        "no clock is lowered: the driver does not show on which GPUs the command "
                        "runs. Use lull attach --gpus outside the container");
+        break;
+    case LULL_SERVING_INEXACT_TTFT:
+        write_inexact("TTFT", &serving->figures.last.ttft, serving->options->objective.ttft_s,
+                      note_out);
+        break;
+    case LULL_SERVING_INEXACT_TPOT:
+        write_inexact("TPOT", &serving->figures.last.tpot, serving->options->objective.tpot_s,
+                      note_out);
         break;
     default:
         break;

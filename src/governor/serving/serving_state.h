@@ -45,9 +45,11 @@ enum lull_serving_message {
     LULL_SERVING_NO_PARK,   /* no lower clock meets the bound of the first work */
     LULL_SERVING_NO_SIGNAL, /* an objective without metrics */
     LULL_SERVING_CAPPED,
-    LULL_SERVING_FAILED_GPU, /* a GPU cannot be read, or its clock cannot be set */
-    LULL_SERVING_UNREADABLE, /* no utilization: idleness cannot be detected */
-    LULL_SERVING_UNPLACED,   /* the GPUs of the command are unknown */
+    LULL_SERVING_FAILED_GPU,   /* a GPU cannot be read, or its clock cannot be set */
+    LULL_SERVING_UNREADABLE,   /* no utilization: idleness cannot be detected */
+    LULL_SERVING_UNPLACED,     /* the GPUs of the command are unknown */
+    LULL_SERVING_INEXACT_TTFT, /* the bound is no bucket of the histogram */
+    LULL_SERVING_INEXACT_TPOT,
     LULL_SERVING_MESSAGES
 };
 

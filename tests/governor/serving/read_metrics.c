@@ -1,7 +1,8 @@
 /*
  * Reads a server's metrics for test_metrics_fetch.py and prints what comes, a JSON object per line.
  *
- * usage: read_metrics ADDRESS PERIOD_MS NAMES, NAMES may be "". It ends with standard input.
+ * usage: read_metrics ADDRESS PERIOD_MS NAMES START_MS ONLY_PARKS, NAMES may be "". It ends with
+ * standard input.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <poll.h>
@@ -56,11 +57,13 @@ int main(int argc, char *argv[])
     struct lull_metrics *metrics = NULL;
     struct lull_error err = {0};
 
-    if (argc != 4)
+    if (argc != 6)
         return 2;
     config.address = argv[1];
     config.period_ns = lull_ns_from_ms(atof(argv[2]));
     config.names_path = argv[3][0] != '\0' ? argv[3] : NULL;
+    config.start_ns = lull_ns_from_ms(atof(argv[4]));
+    config.only_parks = argv[5][0] == '1';
     if (lull_metrics_open(&config, &metrics, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;

@@ -463,10 +463,19 @@ class Objective(Attach):
         self.wait_for(self.load.are_low, 3, "not parked")
         self.assertEqual(self.interrupt(attach), 0)
 
+    def test_metrics_alone(self):
+        """Metrics without an objective add to the GPUs' own readings."""
+        self.server.close()
+        attach = Attach.attach(self, "--metrics", self.server.url)
+        self.wait_for(lambda: "only the GPUs' own readings show work" in self.said(), 4, "nothing is said")
+        self.wait_for(self.load.are_low, 3, "not parked")
+        self.assertEqual(self.interrupt(attach), 0)
+        self.assertIn("add --slo to lower clocks under load as well", self.said())
+
     def test_run(self):
         """lull run --slo starts the server, and returns its exit status."""
         run = self.start("run", "--no-daemon", "--quiet", "--report", os.path.join(self.directory, "report"), "--slo",
-                         "ttft=500ms", "--metrics", self.server.url, "--", "sh", "-c",
+                         "ttft=450ms", "--metrics", self.server.url, "--", "sh", "-c",
                          f'mkfifo "{self.directory}/in"; "{LOAD}" 1 < "{self.directory}/in" & exec 3> "{self.directory}/in"; '
                          'sleep 6; exit 7')
         self.wait_for(lambda: self.load.clocks()[0] < HIGHEST_MHZ, 6, "the GPU of the command is not parked")
@@ -475,6 +484,16 @@ class Objective(Attach):
         self.assertEqual(run.returncode, 7)
         self.assertTrue(self.load.are(HIGHEST_MHZ))
         self.assertEqual([gpu["index"] for gpu in self.report()["serving"]["gpus"]], [0])
+        self.assertRegex(self.said(), r"the TTFT bound of 450 ms lies between two buckets .*, \d+ and 500 ms: requests above \d+ ms "
+                         "count as missed")
+
+    def test_run_starts_later(self):
+        """A server that does not answer yet may be starting."""
+        self.server.close()
+        run = self.start("run", "--no-daemon", "--quiet", "--report", os.path.join(self.directory, "report"), "--slo",
+                         "ttft=500ms", "--metrics", self.server.url, "--", "sleep", "2")
+        self.wait_for(lambda: run.poll() is not None, 10, "it does not end")
+        self.assertNotIn("no server answers", self.said())
 
 
 if __name__ == "__main__":

@@ -130,6 +130,10 @@ static void test_guesses(void **state)
         {{"python", "-m", "dynamo.frontend", "--http-port", "8100"},
          "http://localhost:8100/metrics",
          "Dynamo"},
+        {{"bin/lull", "play", "--server", "m", "-p", "8001"},
+         "http://localhost:8001/metrics",
+         "lull play"},
+        {{"lull", "play", "--server=m"}, "http://localhost:8000/metrics", "default port"},
     };
 
     (void)state;
@@ -158,6 +162,8 @@ static void test_no_guess(void **state)
     } cases[] = {
         {{"python", "train.py"}, -ENOENT, "--metrics URL"},
         {{"vllm", "bench", "m"}, -ENOENT, "--metrics URL"},
+        {{"lull", "play", "--preset", "m"}, -ENOENT, "--metrics URL"},
+        {{"lull", "play", "--server", "m", "--port", "0"}, LULL_E_UNSUPPORTED, "cannot be known"},
         {{NULL}, -ENOENT, "--metrics URL"},
         {{"vllm", "serve", "m", "--ssl-keyfile", "k"}, LULL_E_UNSUPPORTED, "https"},
         {{"vllm", "serve", "m", "--port", "0"}, LULL_E_UNSUPPORTED, "cannot be known"},

@@ -123,9 +123,9 @@ class Server:
 class Reader:
     """The program, and what it printed."""
 
-    def __init__(self, address, period_ms=20, names="", env=None):
+    def __init__(self, address, period_ms=20, names="", env=None, start_ms=0, only_parks=False):
         self.lines = []
-        self.process = subprocess.Popen([READER, address, str(period_ms), names], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([READER, address, str(period_ms), names, str(start_ms), str(int(only_parks))], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, env=env)
         self.thread = threading.Thread(target=self.collect)
         self.thread.start()
@@ -228,6 +228,26 @@ class Fetch(unittest.TestCase):
         self.assertIn("counting begins again", self.wait_message(reader, "fell from"))
         self.assertEqual(reader.stop()["phase"], "reading")
 
+    def test_start_is_awaited(self):
+        """A server that is being started may not answer, or answer 503; afterwards that is reported."""
+        holder = socket.socket()
+        holder.bind(("127.0.0.1", 0))
+        address = holder.getsockname()
+        reader = Reader(f"http://127.0.0.1:{address[1]}/metrics", start_ms=3600e3)
+        self.addCleanup(reader.stop)
+        time.sleep(0.3)
+        holder.close()
+        server = Server(lambda number: answer(page(number)) if number > 3 else answer(b"", "503 Service Unavailable"), address=address)
+        self.wait(reader.readings, "no readings")
+        self.assertEqual(reader.messages(), [])
+        server.close()
+        self.wait_message(reader, "no server answers")
+        begin = time.monotonic()
+        reader = Reader("http://127.0.0.1:9/metrics", start_ms=300, only_parks=True)
+        self.addCleanup(reader.stop)
+        self.assertIn("without metrics only the GPUs' own readings show work", self.wait_message(reader, "no server answers"))
+        self.assertGreater(time.monotonic() - begin, 0.25)
+
     def test_slow(self):
         """Pages that take longer than the period are waited for, and read less often."""
         server = Server(lambda number: [0.06, answer(page(number))])
@@ -242,6 +262,13 @@ class Fetch(unittest.TestCase):
         self.assertGreaterEqual(state["distance_ms"], 5 * 60)
         gaps = [b - a for a, b in zip(server.times, server.times[1:])]
         self.assertGreater(sorted(gaps)[len(gaps) // 2], 0.2)
+
+    def test_one_slow_page(self):
+        """One slow page among fast ones does not lengthen the distance of pages."""
+        server = Server(lambda number: [0.15, answer(page(number))] if number == 5 else answer(page(number)))
+        reader = self.read(server, period_ms=100)
+        self.wait(lambda: len(reader.readings()) >= 9, "no readings")
+        self.assertLess(reader.stop()["distance_ms"], 5 * 150)
 
     def test_never_answers(self):
         server = Server(lambda number: [3600.0])
@@ -320,7 +347,7 @@ class Fetch(unittest.TestCase):
         self.assertIn("it did not change for over 3 s although requests run", self.wait_message(reader, "the page is old"))
         state = reader.stop()
         self.assertEqual(state["phase"], "lagging")
-        self.assertEqual(state["sentence"], f"{server.url}: the pages of vLLM are old; the clock stays the highest")
+        self.assertEqual(state["sentence"], f"{server.url}: the pages of vLLM are old; without metrics the clock stays the highest")
 
     def test_restart_behind_lag(self):
         """A restart that a page showed while pages counted as old is in the next reading."""
@@ -366,7 +393,7 @@ class Fetch(unittest.TestCase):
             for name in ("libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4"):
                 with open(os.path.join(directory, name), "w", encoding="ascii"):
                     pass
-            done = subprocess.run([READER, "127.0.0.1:1", "20", ""], env={**os.environ, "LD_LIBRARY_PATH": directory},
+            done = subprocess.run([READER, "127.0.0.1:1", "20", "", "0", "0"], env={**os.environ, "LD_LIBRARY_PATH": directory},
                                   capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr, "metrics are read with libcurl, which is not installed here; install it (Debian: libcurl4)\n")
@@ -384,7 +411,7 @@ class Fetch(unittest.TestCase):
     def test_refused_arguments(self):
         for address, names, words in (("https://127.0.0.1/metrics", "", "local http port"), ("127.0.0.1", "", "not an address"),
                                       ("127.0.0.1:1", "/nonexistent", "/nonexistent")):
-            done = subprocess.run([READER, address, "20", names], capture_output=True, text=True, check=False)
+            done = subprocess.run([READER, address, "20", names, "0", "0"], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn(words, done.stderr)
 
@@ -419,7 +446,7 @@ class Fetch(unittest.TestCase):
 
 
 def has_library():
-    done = subprocess.run([READER, "127.0.0.1:9", "20", ""], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run([READER, "127.0.0.1:9", "20", "", "0", "0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return "libcurl" not in done.stderr
 
 

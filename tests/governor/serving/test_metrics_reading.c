@@ -280,7 +280,7 @@ static void test_tgi(void **state)
     expect_near(result.reading.tpot.total[0], 9.0);
     expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_TTFT,
                 "TGI has no metric of the time to first token: misses of a TTFT bound cannot be "
-                "counted");
+                "counted, so an objective with ttft keeps the highest clock while requests run");
 }
 
 static void test_llama_cpp(void **state)
@@ -299,7 +299,8 @@ static void test_llama_cpp(void **state)
                 "llama.cpp has no metric of finished requests: energy per request stays unknown");
     expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_TPOT,
                 "llama.cpp has no metric of the time per output token: misses of a TPOT bound "
-                "cannot be counted");
+                "cannot be counted, so an objective with tpot keeps the highest clock while "
+                "requests run");
     expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_ITL,
                 "llama.cpp has no metric of the time between tokens: the time of single tokens "
                 "stays unknown");
@@ -517,14 +518,15 @@ static void test_vanished(void **state)
                 "step is estimated from tokens");
     expect_note(LULL_METRICS_NOTE_VANISHED, LULL_METRICS_TTFT,
                 "vllm:time_to_first_token_seconds vanished from the page of vLLM: misses of a TTFT "
-                "bound cannot be counted");
+                "bound cannot be counted, so an objective with ttft keeps the highest clock while "
+                "requests run");
     assert_null(find_note(LULL_METRICS_NOTE_VANISHED, LULL_METRICS_ITL)); /* there is TPOT */
 
     read_good("vllm:num_requests_waiting 0\n");
     assert_true(isnan(result.reading.running));
     expect_note(LULL_METRICS_NOTE_VANISHED, LULL_METRICS_RUNNING,
                 "vllm:num_requests_running vanished from the page of vLLM: the load is unknown, so "
-                "the clock stays the highest");
+                "no clock is lowered by load");
 
     assert_int_equal(read_page("go_goroutines 5\n"), -ENODATA);
     assert_string_equal(err.text, "all metrics of vLLM vanished from the page");
@@ -551,7 +553,8 @@ static void test_late_metrics(void **state)
         read_good("tgi_batch_current_size 0\ntgi_queue_size 0\ntgi_batch_inference_count 50\n");
     expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_TPOT,
                 "tgi_request_mean_time_per_token_duration is not on the page of TGI: misses of a "
-                "TPOT bound cannot be counted");
+                "TPOT bound cannot be counted, so an objective with tpot keeps the highest clock "
+                "while requests run");
 }
 
 static void test_hints(void **state)
@@ -561,12 +564,12 @@ static void test_hints(void **state)
         read_good("trtllm_num_requests_running 1\n");
     expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_TTFT,
                 "trtllm_time_to_first_token_seconds is not on the page of TensorRT-LLM: misses of "
-                "a TTFT bound cannot be counted; start trtllm-serve with return_perf_metrics: "
-                "true");
+                "a TTFT bound cannot be counted, so an objective with ttft keeps the highest clock "
+                "while requests run; start trtllm-serve with return_perf_metrics: true");
     read_good("vllm:num_requests_waiting 0\n");
     expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_RUNNING,
-                "vllm:num_requests_running is not on the page of vLLM: the load is unknown, so the "
-                "clock stays the highest; start vLLM without --disable-log-stats");
+                "vllm:num_requests_running is not on the page of vLLM: the load is unknown, so no "
+                "clock is lowered by load; start vLLM without --disable-log-stats");
 }
 
 static void test_renamed(void **state)
@@ -618,13 +621,14 @@ static void test_impossible_values(void **state)
     assert_int_equal(result.reading.itl.count, 0);
     expect_note(LULL_METRICS_NOTE_VALUE, LULL_METRICS_RUNNING,
                 "vllm:num_requests_running has the value nan, which is impossible: the load is "
-                "unknown, so the clock stays the highest");
+                "unknown, so no clock is lowered by load");
     expect_note(LULL_METRICS_NOTE_VALUE, LULL_METRICS_WAITING,
                 "vllm:num_requests_waiting has the value -5, which is impossible: a growing queue "
                 "is seen only by its effect on TTFT");
     expect_note(LULL_METRICS_NOTE_VALUE, LULL_METRICS_TTFT,
                 "the buckets of vllm:time_to_first_token_seconds do not rise up to +Inf, which is "
-                "impossible: misses of a TTFT bound cannot be counted");
+                "impossible: misses of a TTFT bound cannot be counted, so an objective with "
+                "ttft keeps the highest clock while requests run");
     assert_non_null(find_note(LULL_METRICS_NOTE_VALUE, LULL_METRICS_ITL));
     assert_non_null(find_note(LULL_METRICS_NOTE_VALUE, LULL_METRICS_TPOT));
 }
@@ -665,8 +669,8 @@ static void test_lag(void **state)
     }
     expect_note(
         LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
-        "the page is old: it did not change for over 3 s although requests run, so the clock "
-        "stays the highest; if the server does not hang, give its own address, without a "
+        "the page is old: it did not change for over 3 s although requests run, so no clock is "
+        "lowered by load; if the server does not hang, give its own address, without a "
         "cache in between");
     /* Without it, the doubt ends. */
     for (int i = 0; i < 160; i++)
@@ -695,7 +699,7 @@ static void test_idle_lag(void **state)
     expect_note(
         LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
         "the page is old: it did not change for over 3 s although the server renders it, so "
-        "the clock stays the highest; if the server does not hang, give its own address, "
+        "no clock is lowered by load; if the server does not hang, give its own address, "
         "without a cache in between");
 }
 
@@ -707,7 +711,7 @@ static void test_old_stamps(void **state)
     read_good("vllm:num_requests_running 1 1700000085000\n");
     assert_true(result.is_lagging);
     expect_note(LULL_METRICS_NOTE_LAG, LULL_METRICS_RUNNING,
-                "the samples of the page are 15 s old, so the clock stays the highest; give the "
+                "the samples of the page are 15 s old, so no clock is lowered by load; give the "
                 "address of the server itself");
 }
 
