@@ -77,6 +77,8 @@ struct lull_serving_controller {
     /* latencies and misses */
     struct lull_serving_latency ttft;
     struct lull_serving_latency tpot;
+    double slowness; /* longest time of computation at a clock of the last two lives of a request,
+                        relative to the highest clock */
     struct lull_serving_lost lost;
     struct lull_serving_misses misses;
     struct lull_miss_bound bound;

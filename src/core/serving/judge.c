@@ -15,6 +15,8 @@ static const double first_token_span_s = 0.3;
 /* A histogram that is still missing after requests have run for so long is absent. Default: some
  * servers publish a histogram with its first value. */
 static const int64_t absent_ns = 5 * LULL_NS_PER_S;
+/* Computation that took less longer than this is not slow. */
+static const double least_slowness = 1.01;
 /* Lives of a request after which a lower clock is no longer blamed for its time per token. */
 static const double blamed_lives = 2.0;
 
@@ -24,6 +26,7 @@ void lull_serving_judge_init(struct lull_serving_controller *controller)
 
     controller->ttft = (struct lull_serving_latency){.bound_s = objective->ttft_s};
     controller->tpot = (struct lull_serving_latency){.bound_s = objective->tpot_s};
+    controller->slowness = 1.0;
     lull_latency_tail_init(&controller->ttft.tail);
     lull_latency_tail_init(&controller->tpot.tail);
     lull_allowance_init(&controller->allowance, earned_share * (1.0 - objective->share),
@@ -63,10 +66,12 @@ int lull_serving_bucket_within(const struct lull_serving_histogram *histogram, d
     return bucket;
 }
 
-/* Counts the misses of one latency. */
+/* Counts the misses of one latency. is_slow: lower clocks were in force within the life of requests
+ * that end now. */
 static struct lull_serving_misses judge_count(struct lull_serving_latency *latency,
                                               const struct lull_serving_histogram *before,
-                                              const struct lull_serving_histogram *now)
+                                              const struct lull_serving_histogram *now,
+                                              bool is_slow)
 {
     struct lull_serving_misses misses = {0};
     const int last = (int)now->count - 1;
@@ -79,6 +84,11 @@ static struct lull_serving_misses judge_count(struct lull_serving_latency *laten
     misses.requests = judge_growth(before, now, last);
     met = lull_serving_bucket_within(now, latency->bound_s);
     misses.missed = misses.requests - judge_growth(before, now, met);
+    if (now->is_upper) {
+        /* The true latency may be anywhere below. */
+        misses.blamed = is_slow ? misses.missed : 0.0;
+        return misses;
+    }
     if (latency->slack_s <= 0.0 || misses.missed <= 0.0)
         return misses;
     hopeless = lull_serving_bucket_within(now, latency->bound_s + latency->slack_s);
@@ -214,14 +224,15 @@ static void judge_slack(struct lull_serving_controller *controller, double pendi
     const double seconds = controller->load.change.seconds;
     const double slowness = controller->in_force.compute;
     const double lives_s = blamed_lives * fmax(controller->load.life_s, first_token_span_s);
-    double ratio = 1.0 + controller->tpot.slack_s / controller->tpot.bound_s;
+    const double ratio =
+        fmax(slowness + (controller->slowness - slowness) * exp(-seconds / lives_s), slowness);
 
+    controller->slowness = ratio;
     if (pending_before <= 0.0)
         controller->ttft.slack_s = 0.0;
     controller->ttft.slack_s += seconds * (1.0 - 1.0 / slowness);
-    ratio = fmax(slowness + (ratio - slowness) * exp(-seconds / lives_s), slowness);
     controller->tpot.slack_s = 0.0;
-    if (ratio > 1.01 && isfinite(controller->tpot.bound_s))
+    if (ratio > least_slowness && isfinite(controller->tpot.bound_s))
         controller->tpot.slack_s = controller->tpot.bound_s * (ratio - 1.0);
 }
 
@@ -296,13 +307,16 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     struct lull_serving_misses token;
     double requests;
     const double life_s = fmax(controller->load.life_s, first_token_span_s);
+    const double first_s = now->ttft.is_upper ? life_s : 0.0;
     double caused;
+    bool is_slow;
     struct lull_server_outlook highest;
 
     judge_slack(controller,
                 before->waiting + before->running > 0.0 ? controller->load.pending : 0.0);
-    first = judge_count(&controller->ttft, &before->ttft, &now->ttft);
-    token = judge_count(&controller->tpot, tokens_before, tokens_now);
+    is_slow = controller->slowness > least_slowness;
+    first = judge_count(&controller->ttft, &before->ttft, &now->ttft, is_slow);
+    token = judge_count(&controller->tpot, tokens_before, tokens_now, is_slow);
     judge_watch_absence(&controller->ttft, now);
     judge_watch_absence(&controller->tpot, now);
     requests = isfinite(controller->ttft.bound_s) ? first.requests : token.requests;
@@ -311,7 +325,7 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     controller->misses.blamed += first.blamed + token.blamed;
     lull_miss_bound_add(&controller->bound, requests, first.blamed + token.blamed);
     caused = judge_caused(&controller->ttft, &before->ttft, &now->ttft, &controller->lost,
-                          now->time_ns, 0.0) +
+                          now->time_ns, first_s) +
              judge_caused(&controller->tpot, tokens_before, tokens_now, &controller->lost,
                           now->time_ns, life_s);
     judge_spend(controller, requests, caused);
@@ -322,7 +336,8 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     judge_lose(controller, &highest);
     controller->ttft.predicted_s = highest.first_token_s;
     controller->tpot.predicted_s = highest.decode_s;
-    judge_learn(&controller->ttft, &before->ttft, &now->ttft, &controller->lost, now->time_ns, 0.0);
+    judge_learn(&controller->ttft, &before->ttft, &now->ttft, &controller->lost, now->time_ns,
+                first_s);
     judge_learn(&controller->tpot, tokens_before, tokens_now, &controller->lost, now->time_ns,
                 life_s);
 }

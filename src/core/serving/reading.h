@@ -18,6 +18,7 @@ struct lull_serving_histogram {
     double bound_s[LULL_SERVING_BUCKETS]; /* rising; the last one is INFINITY */
     double total[LULL_SERVING_BUCKETS];   /* values that are at most the bound; not falling */
     double sum_s;
+    bool is_upper; /* the values are upper bounds, and are counted when requests end */
 };
 
 struct lull_serving_reading {

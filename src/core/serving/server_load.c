@@ -95,7 +95,7 @@ static void load_count_pending(struct lull_server_load *load)
     const double arrived = last->finished + load->requests;
     const double difference = arrived - load_histogram_count(&last->ttft);
 
-    if (!isfinite(difference)) {
+    if (!isfinite(difference) || last->ttft.is_upper) {
         load->pending = last->waiting;
         return;
     }

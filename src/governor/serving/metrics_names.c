@@ -11,8 +11,8 @@
 enum { WORD_BYTES = 24, HINT_BYTES = 200, FILE_ENGINES = 8, FILE_NAMES = 96 };
 
 static const char *const words[LULL_METRICS_QUANTITIES] = {
-    "running",  "waiting", "cache", "prompt_tokens", "output_tokens",
-    "finished", "steps",   "ttft",  "tpot",          "itl"};
+    "running", "waiting", "cache", "prompt_tokens", "output_tokens", "finished",   "steps",
+    "ttft",    "tpot",    "itl",   "decode_time",   "answer_tokens", "queue_time", "prefill_time"};
 
 struct name_text {
     char quantity[WORD_BYTES];

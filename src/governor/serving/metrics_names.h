@@ -23,6 +23,10 @@ enum lull_metrics_quantity {
     LULL_METRICS_TTFT, /* this one and the following ones are histograms */
     LULL_METRICS_TPOT,
     LULL_METRICS_ITL,
+    LULL_METRICS_DECODE_TIME, /* this one and the following ones stand in for TPOT and TTFT */
+    LULL_METRICS_ANSWER_TOKENS,
+    LULL_METRICS_QUEUE_TIME,
+    LULL_METRICS_PREFILL_TIME,
     LULL_METRICS_QUANTITIES
 };
 

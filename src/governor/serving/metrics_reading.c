@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "governor/serving/latency_bound.h"
 #include "governor/serving/metrics_lag.h"
 #include "governor/serving/metrics_page.h"
 
@@ -41,6 +42,10 @@ static const struct {
     [LULL_METRICS_TPOT] = {"the time per output token",
                            "misses of a TPOT bound cannot be counted, so an objective with "
                            "tpot keeps the highest clock while requests run"},
+    [LULL_METRICS_DECODE_TIME] = {"the time of decoding", "TPOT cannot be judged by it"},
+    [LULL_METRICS_ANSWER_TOKENS] = {"the tokens of an answer", "TPOT cannot be judged by them"},
+    [LULL_METRICS_QUEUE_TIME] = {"the time in the queue", "TTFT cannot be judged by it"},
+    [LULL_METRICS_PREFILL_TIME] = {"the time of prefill", "TTFT cannot be judged by it"},
     [LULL_METRICS_ITL] = {"the time between tokens", "the time of single tokens stays unknown"},
 };
 
@@ -53,6 +58,8 @@ struct lull_metrics_reader {
     bool was_seen[LULL_METRICS_QUANTITIES];
     struct lull_serving_reading reading; /* the last good one */
     double start_s;
+    struct lull_latency_bound ttft; /* where the page has no histogram of it... */
+    struct lull_latency_bound tpot;
     int64_t work_since_ns; /* when requests ran first; 0: never */
     struct lull_metrics_lag lag;
 };
@@ -76,12 +83,21 @@ result_note(struct lull_metrics_result *result, enum lull_metrics_note_kind kind
     va_end(arguments);
 }
 
-/* The cost of a missing quantity; TPOT may be judged by the time between tokens. */
+/* The cost of a missing quantity; other ones may stand in for TTFT and TPOT. */
 static const char *cost_of(const struct lull_metrics_reader *reader,
                            enum lull_metrics_quantity quantity)
 {
-    if (quantity == LULL_METRICS_TPOT && reader->chosen[LULL_METRICS_ITL] != NO_ROW)
-        return "misses of a TPOT bound are counted by token, not by request";
+    if (quantity == LULL_METRICS_TTFT && reader->ttft.sources != 0)
+        return "TTFT is judged by the times in the queue and in prefill, which do not pair up, so "
+               "more requests count as missed than miss; the time before the queue is not in them";
+    if (quantity != LULL_METRICS_TPOT)
+        return quantities[quantity].cost;
+    if ((reader->tpot.sources & LULL_LATENCY_FROM_ENDS) != 0)
+        return "TPOT is judged by the times and lengths of requests that ended, which do not pair "
+               "up, so more requests count as missed than miss";
+    if (reader->tpot.sources != 0)
+        return "TPOT is judged by the time between tokens: a request with one late token counts as "
+               "missed, so more count than miss";
     return quantities[quantity].cost;
 }
 
@@ -244,7 +260,33 @@ static void read_histogram(const struct lull_metrics_reader *reader,
                 row->name->name, cost_of(reader, quantity));
 }
 
-static void read_values(const struct lull_metrics_reader *reader, int64_t time_ns,
+/* Bounds a latency without a histogram by other quantities. */
+static void stand_in(struct lull_metrics_reader *reader, struct lull_metrics_result *result)
+{
+    struct lull_serving_reading *const reading = &result->reading;
+    struct lull_request_times times = {.finished = reading->finished,
+                                       .alive = reading->running + reading->waiting,
+                                       .between = reading->itl};
+    const bool had_ttft = reader->ttft.sources != 0;
+    const bool had_tpot = reader->tpot.sources != 0;
+    bool has_begun = false;
+
+    read_histogram(reader, LULL_METRICS_DECODE_TIME, result, &times.decode);
+    read_histogram(reader, LULL_METRICS_ANSWER_TOKENS, result, &times.answer);
+    read_histogram(reader, LULL_METRICS_QUEUE_TIME, result, &times.queue);
+    read_histogram(reader, LULL_METRICS_PREFILL_TIME, result, &times.prefill);
+    if (reader->chosen[LULL_METRICS_TTFT] != NO_ROW)
+        reader->ttft.sources = 0;
+    else
+        has_begun |= lull_latency_bound_ttft(&reader->ttft, &times, &reading->ttft) && had_ttft;
+    if (reader->chosen[LULL_METRICS_TPOT] != NO_ROW)
+        reader->tpot.sources = 0;
+    else
+        has_begun |= lull_latency_bound_tpot(&reader->tpot, &times, &reading->tpot) && had_tpot;
+    reading->is_restarted |= has_begun;
+}
+
+static void read_values(struct lull_metrics_reader *reader, int64_t time_ns,
                         struct lull_metrics_result *result)
 {
     struct lull_serving_reading *const reading = &result->reading;
@@ -267,6 +309,7 @@ static void read_values(const struct lull_metrics_reader *reader, int64_t time_n
     read_histogram(reader, LULL_METRICS_TTFT, result, &reading->ttft);
     read_histogram(reader, LULL_METRICS_TPOT, result, &reading->tpot);
     read_histogram(reader, LULL_METRICS_ITL, result, &reading->itl);
+    stand_in(reader, result);
 }
 
 /* ---- changes since the page before --------------------------------------------------------- */
@@ -336,7 +379,7 @@ static void note_missing(const struct lull_metrics_reader *reader, int64_t time_
         const enum lull_metrics_quantity quantity = (enum lull_metrics_quantity)q;
         const char *const name = name_of(reader, quantity);
 
-        if (reader->chosen[q] != NO_ROW)
+        if (reader->chosen[q] != NO_ROW || quantity > LULL_METRICS_ITL)
             continue;
         if (quantity == LULL_METRICS_ITL && reader->chosen[LULL_METRICS_TPOT] != NO_ROW)
             continue;
@@ -365,12 +408,14 @@ static void note_buckets(const struct lull_metrics_reader *reader,
                          const struct lull_serving_histogram *now,
                          struct lull_metrics_result *result)
 {
+    const int row = reader->chosen[quantity];
+
     if (before->count == 0 || now->count == 0 || histogram_has_bounds(before, now))
         return;
     result->reading.is_restarted = true;
     result_note(result, LULL_METRICS_NOTE_BUCKETS, quantity,
                 "the buckets of %s changed: counting begins again",
-                row_of(reader, reader->chosen[quantity])->name->name);
+                row != NO_ROW ? row_of(reader, row)->name->name : quantities[quantity].what);
 }
 
 /* Notes a counter that fell, or came back. One note is enough: a restart resets all. */

@@ -164,12 +164,92 @@ static void test_vllm_v0(void **state)
     (void)state;
     read_good(VLLM_V0);
     expect_vllm();
-    assert_int_equal(result.reading.tpot.count, 0);
+    assert_true(result.reading.tpot.is_upper);
     for (int i = 0; i < 51; i++)
         read_good(VLLM_V0);
     expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_TPOT,
-                "vllm:request_time_per_output_token_seconds is not on the page of vLLM: misses of "
-                "a TPOT bound are counted by token, not by request");
+                "vllm:request_time_per_output_token_seconds is not on the page of vLLM: TPOT is "
+                "judged by the time between tokens: a request with one late token counts as "
+                "missed, so more count than miss");
+}
+
+/* Requests that a page shows above a time. */
+static double count_above(const struct lull_serving_histogram *histogram, double time_s)
+{
+    const int within = lull_serving_bucket_within(histogram, time_s);
+
+    assert_true(within >= 0);
+    expect_near(histogram->bound_s[within], time_s);
+    return histogram->total[histogram->count - 1] - histogram->total[within];
+}
+
+/* A page of vLLM 0.8 after one request of 41 tokens in 2 s, and another one of 81 tokens in 8 s. */
+static void write_ends(char *page, size_t size, int ended)
+{
+    const int slow = ended > 1;
+
+    snprintf(page, size,
+             "vllm:num_requests_running 2\n"
+             "vllm:num_requests_waiting 0\n"
+             "vllm:generation_tokens_total %d\n"
+             "vllm:request_success_total{finished_reason=\"stop\"} %d\n"
+             "vllm:request_decode_time_seconds_bucket{le=\"5.0\"} %d\n"
+             "vllm:request_decode_time_seconds_bucket{le=\"+Inf\"} %d\n"
+             "vllm:request_decode_time_seconds_sum %d\n"
+             "vllm:e2e_request_latency_seconds_bucket{le=\"+Inf\"} %d\n"
+             "vllm:request_generation_tokens_bucket{le=\"50.0\"} %d\n"
+             "vllm:request_generation_tokens_bucket{le=\"+Inf\"} %d\n"
+             "vllm:request_generation_tokens_sum %d\n"
+             "vllm:request_queue_time_seconds_bucket{le=\"0.3\"} %d\n"
+             "vllm:request_queue_time_seconds_bucket{le=\"+Inf\"} %d\n"
+             "vllm:request_queue_time_seconds_sum %g\n"
+             "vllm:request_prefill_time_seconds_bucket{le=\"0.3\"} %d\n"
+             "vllm:request_prefill_time_seconds_bucket{le=\"+Inf\"} %d\n"
+             "vllm:request_prefill_time_seconds_sum %g\n",
+             41 * ended + 40 * slow, ended, ended - slow, ended, 2 * ended + 6 * slow, ended,
+             ended - slow, ended, 41 * ended + 40 * slow, ended - slow, ended,
+             0.1 * ended + 0.8 * slow, ended, ended, 0.2 * ended);
+}
+
+/* Times and lengths of requests that ended stand in for TPOT, those before the first token for
+ * TTFT. */
+static void test_stand_ins(void **state)
+{
+    char page[4096];
+
+    (void)state;
+    for (int ended = 0; ended < 3; ended++) {
+        write_ends(page, sizeof(page), ended);
+        read_good(page);
+        assert_false(result.reading.is_restarted);
+    }
+    expect_near(count_above(&result.reading.tpot, 0.04), 2.0);
+    expect_near(count_above(&result.reading.tpot, 0.06), 1.0);
+    expect_near(count_above(&result.reading.tpot, 0.125), 0.0);
+    expect_near(count_above(&result.reading.ttft, 0.25), 2.0);
+    expect_near(count_above(&result.reading.ttft, 0.5), 1.0);
+    expect_near(count_above(&result.reading.ttft, 1.5), 0.0);
+    for (int i = 0; i < 60; i++)
+        read_good(page);
+    expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_TPOT,
+                "vllm:request_time_per_output_token_seconds is not on the page of vLLM: TPOT is "
+                "judged by the times and lengths of requests that ended, which do not pair up, so "
+                "more requests count as missed than miss");
+    expect_note(LULL_METRICS_NOTE_MISSING, LULL_METRICS_TTFT,
+                "vllm:time_to_first_token_seconds is not on the page of vLLM: TTFT is judged by "
+                "the times in the queue and in prefill, which do not pair up, so more requests "
+                "count as missed than miss; the time before the queue is not in them; start vLLM "
+                "without --disable-log-stats");
+    /* The histogram itself is another count. */
+    strcat(page, VLLM_TPOT);
+    read_good(page);
+    assert_true(result.reading.is_restarted);
+    assert_false(result.reading.tpot.is_upper);
+    /* And so is the stand-in once it has vanished. */
+    write_ends(page, sizeof(page), 2);
+    read_good(page);
+    assert_true(result.reading.is_restarted);
+    assert_true(result.reading.tpot.is_upper);
 }
 
 static void test_sglang(void **state)
@@ -854,6 +934,7 @@ int main(int argc, char *argv[])
     const struct CMUnitTest tests[] = {
         READS(test_vllm),
         READS(test_vllm_v0),
+        READS(test_stand_ins),
         READS(test_sglang),
         READS(test_tensorrt_llm),
         READS(test_triton),
