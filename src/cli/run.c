@@ -380,8 +380,12 @@ static void find_metrics(struct run_arguments *arguments)
 
     if (!arguments->run.serving.has_objective || arguments->run.serving.metrics != NULL)
         return;
-    if (lull_metrics_address_guess(arguments->run.command, arguments->metrics, assumed, &err) < 0)
+    if (lull_metrics_address_guess(arguments->run.command, arguments->metrics, assumed, &err) < 0) {
+        /* The run itself reports an objective without metrics. */
+        if (err.code != -ENOENT)
+            lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
         return;
+    }
     arguments->run.serving.metrics = arguments->metrics;
     lull_log(LULL_LOG_WARNING, "run", "%s", assumed);
 }

@@ -62,7 +62,7 @@ static struct saving find_saving(const struct lull_report *report,
         saving.reason = "the energy of a GPU is not known";
         return saving;
     }
-    if (summary->has_objective && summary->has_metrics) {
+    if (summary->has_objective && summary->has_totals) {
         saving.ratio = summary->control.saved_ratio;
         saving.joules = saving.ratio / (1.0 - saving.ratio) * energy_j;
         saving.basis = load_basis;
@@ -296,6 +296,7 @@ static void write_objective_latency(const struct lull_serving_summary *summary,
                                     char line[LULL_VERDICT_LINE_SIZE])
 {
     const struct lull_serving_state *const control = &summary->control;
+    const bool is_upper = summary->totals.ttft.is_upper || summary->totals.tpot.is_upper;
 
     if (!(control->requests > 0.0)) {
         lull_verdict_append(line, "no request was judged");
@@ -303,7 +304,8 @@ static void write_objective_latency(const struct lull_serving_summary *summary,
     }
     lull_verdict_append(line, "%.0f requests", control->requests);
     if (isfinite(control->missed_ratio))
-        lull_verdict_append(line, ", %.3g %% missed the objective", 100.0 * control->missed_ratio);
+        lull_verdict_append(line, ", %s%.3g %% missed the objective", is_upper ? "at most " : "",
+                            100.0 * control->missed_ratio);
     if (isfinite(control->missed_bound_ratio))
         lull_verdict_append(line, "; lowered clocks added at most %.3g %% (95 %% confidence)",
                             100.0 * control->missed_bound_ratio);
@@ -315,7 +317,7 @@ static void write_serving_latency(const struct lull_report *report,
                                   const struct lull_serving_summary *summary,
                                   char line[LULL_VERDICT_LINE_SIZE])
 {
-    if (summary->has_objective && summary->has_metrics)
+    if (summary->has_objective && summary->has_totals)
         write_objective_latency(summary, line);
     else if (summary->parks == 0)
         lull_verdict_append(line, "not changed by Lull: no clock was lowered");

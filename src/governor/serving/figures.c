@@ -142,8 +142,10 @@ double lull_serving_quantile_s(const struct lull_serving_histogram *histogram, d
     double low_s = 0.0;
     double below = 0.0;
 
+    if (!(all > 0.0) || histogram->is_upper)
+        return (double)NAN;
     /* vLLM counts the TPOT of a request with a single token as 0: a prefill pool has none. */
-    if (!(all > 0.0) || (histogram->sum_s <= 0.0 && histogram->total[0] >= all))
+    if (histogram->sum_s <= 0.0 && histogram->total[0] >= all)
         return (double)NAN;
     for (uint32_t i = 0; i < histogram->count; i++) {
         const double inside = histogram->total[i] - below;

@@ -47,8 +47,8 @@ void lull_serving_figures_take(struct lull_serving_figures *figures,
 bool lull_serving_figures_minute(const struct lull_serving_figures *figures,
                                  struct lull_serving_totals *totals_out);
 
-/* Returns the p-quantile of a histogram, s: linear within its bucket. NAN: it is empty, or the
- * quantile is above the last finite bound. */
+/* Returns the p-quantile of a histogram, s: linear within its bucket. NAN: it is empty, its
+ * values are only upper bounds, or the quantile is above the last finite bound. */
 double lull_serving_quantile_s(const struct lull_serving_histogram *histogram, double p);
 
 #endif

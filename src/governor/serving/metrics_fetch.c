@@ -42,7 +42,7 @@ struct lull_metrics {
     int64_t period_ns;
     uint32_t unused;
     int64_t starting_ns; /* before this time the server may be starting */
-    const char *loss;    /* what missing metrics mean */
+    bool only_parks;
     pthread_t thread;
     int event; /* readable: something can be taken */
     /* the thread's */
@@ -147,6 +147,16 @@ static void metrics_report_slow(struct lull_metrics *metrics, int64_t distance_n
 
 /* ---- one page ------------------------------------------------------------------------------ */
 
+/* Returns what missing metrics mean. */
+static const char *metrics_loss(const struct lull_metrics *metrics)
+{
+    if (metrics->only_parks)
+        return "without metrics only the GPUs' own readings show work";
+    if (metrics->state.pages == 0)
+        return "until a page comes, idle GPUs are parked and nothing else is lowered";
+    return "without metrics the clock stays the highest";
+}
+
 /* Makes a reading available. A restart counts until a reading is taken, also one that an old page
  * showed. */
 static void metrics_publish(struct lull_metrics *metrics, int64_t distance_ns)
@@ -167,7 +177,7 @@ static void metrics_publish(struct lull_metrics *metrics, int64_t distance_ns)
     state->distance_ns = distance_ns;
     if (is_lagging)
         snprintf(state->sentence, sizeof(state->sentence), "%s: the pages of %s are old; %s",
-                 metrics->shown, result->engine, metrics->loss);
+                 metrics->shown, result->engine, metrics_loss(metrics));
     else
         snprintf(state->sentence, sizeof(state->sentence),
                  "%s: reads the metrics of %s each %.0f ms", metrics->shown, result->engine,
@@ -204,7 +214,7 @@ static void metrics_fail(struct lull_metrics *metrics, const struct lull_error *
                  "%s: waits for the server to start", metrics->shown);
     else
         snprintf(metrics->state.sentence, sizeof(metrics->state.sentence), "%s: %.240s; %s",
-                 metrics->shown, error->text, metrics->loss);
+                 metrics->shown, error->text, metrics_loss(metrics));
     pthread_mutex_unlock(&metrics->lock);
     if (is_starting)
         return;
@@ -214,7 +224,7 @@ static void metrics_fail(struct lull_metrics *metrics, const struct lull_error *
     metrics->failure_reported_ns = now_ns;
     metrics->reported_failure = error->code;
     metrics->is_reported = true;
-    metrics_report(metrics, "%.240s; %s", error->text, metrics->loss);
+    metrics_report(metrics, "%.240s; %s", error->text, metrics_loss(metrics));
 }
 
 static void metrics_recover(struct lull_metrics *metrics, int64_t now_ns)
@@ -344,9 +354,7 @@ static int metrics_prepare(struct lull_metrics *metrics, const struct lull_metri
     metrics->period_ns = config->period_ns;
     metrics->unused = config->unused;
     metrics->starting_ns = lull_now_ns() + config->start_ns;
-    metrics->loss = "without metrics the clock stays the highest";
-    if (config->only_parks)
-        metrics->loss = "without metrics only the GPUs' own readings show work";
+    metrics->only_parks = config->only_parks;
     snprintf(metrics->shown, sizeof(metrics->shown), "%s", config->address);
     metrics->reader = lull_metrics_reader_create(&metrics->names);
     metrics->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

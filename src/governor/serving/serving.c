@@ -345,6 +345,18 @@ static void create_controller(struct lull_serving *serving)
     serving->controller = lull_serving_controller_create(&config);
 }
 
+/* Returns whether the server has published metrics. Before, GPUs are parked by their own readings.
+ */
+static bool has_page(const struct lull_serving *serving)
+{
+    struct lull_metrics_state state;
+
+    if (serving->metrics == NULL)
+        return false;
+    lull_metrics_state(serving->metrics, &state);
+    return state.pages > 0;
+}
+
 /* ---- the tick ---------------------------------------------------------------------------- */
 
 void lull_serving_resume(struct lull_serving *serving)
@@ -368,7 +380,7 @@ void lull_serving_tick(struct lull_serving *serving, const struct lull_accountin
     note_out->code = 0;
     serving->modes_s[serving->mode] += (double)(now_ns - serving->tick_ns) * 1e-9;
     serving->tick_ns = now_ns;
-    if (serving->controller == NULL && serving->options->has_objective && serving->metrics != NULL)
+    if (serving->controller == NULL && serving->options->has_objective && has_page(serving))
         create_controller(serving);
     sum_energy(serving, accounting);
     take_metrics(serving);

@@ -20,6 +20,8 @@ static const char *describe_mode(const struct lull_serving *serving)
         return "no clock can be lowered at present";
     if (serving->controller != NULL)
         return serving->state.reason;
+    if (serving->options->has_objective && serving->mode != LULL_LIVE_MODE_IDLE)
+        return "no page of the server's metrics has come, so only idle GPUs are parked";
     if (serving->mode == LULL_LIVE_MODE_IDLE)
         return "nothing runs on the GPUs, so they are parked";
     return "the GPUs work, or have worked lately";

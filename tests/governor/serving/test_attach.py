@@ -452,10 +452,12 @@ class Objective(Attach):
     def test_without_a_server(self):
         self.server.close()
         attach = self.attach()
-        self.wait_for(lambda: "clock stays the highest" in self.said(), 4, "nothing is said")
+        self.wait_for(lambda: "until a page comes, idle GPUs are parked" in self.said(), 4, "nothing is said")
         self.assertIsNone(attach.poll(), "it does not wait")
-        self.assertTrue(self.load.are(HIGHEST_MHZ))
+        self.wait_for(self.load.are_low, 3, "not parked")
         self.assertEqual(self.interrupt(attach), 0)
+        self.assertTrue(self.load.are(HIGHEST_MHZ))
+        self.assertGreater(self.report()["serving"]["parks"], 0)
 
     def test_without_metrics(self):
         attach = Attach.attach(self, "--slo", "tpot=50ms")

@@ -214,7 +214,8 @@ class Fetch(unittest.TestCase):
         address = holder.getsockname()
         reader = Reader(f"http://127.0.0.1:{address[1]}/metrics")
         self.addCleanup(lambda: reader.process.poll() is None and reader.stop())
-        self.assertIn("no server answers there; is it running, and is the port right?; without metrics the clock stays the highest",
+        self.assertIn("no server answers there; is it running, and is the port right?; until a page comes, idle GPUs are parked and "
+                      "nothing else is lowered",
                       self.wait_message(reader, "no server answers"))
         holder.close()
         server = Server(lambda number: answer(page(1000 + number)), address=address)
@@ -299,8 +300,8 @@ class Fetch(unittest.TestCase):
 
     def test_refusals(self):
         for status, headers, words in (
-                ("500 Internal Server Error", (), "the server answers HTTP 500; without"),
-                ("503 Service Unavailable", (), "the server answers HTTP 503; without"),
+                ("500 Internal Server Error", (), "the server answers HTTP 500; until"),
+                ("503 Service Unavailable", (), "the server answers HTTP 503; until"),
                 ("404 Not Found", (), "there is no page there (HTTP 404): SGLang needs --enable-metrics"),
                 ("401 Unauthorized", (), "the server refuses (HTTP 401): Lull sends no credentials"),
                 ("307 Temporary Redirect", ("Location: /metrics/",), "the page is elsewhere (HTTP 307): give the address http://127.0.0.1:"),
