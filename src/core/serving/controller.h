@@ -11,9 +11,10 @@
  * it) and that the highest clock may have served in time: a first token comes at most as much later
  * as the time that lower clocks have left undone since no request was pending, a token at most by
  * the ratio of the clocks within two lives of a request. Misses beyond that are not the clock's.
- * miss_bound.h has the proof; docs/research/guard.md states what it leaves open. Without a reading
- * the clock is the highest. Without a histogram of the judged latency no clock is lowered, except
- * that of an idle server.
+ * A histogram of upper bounds (is_upper) shows no miss that is certain: then each one within two
+ * lives of a lower clock counts. miss_bound.h has the proof; docs/research/guard.md states what it
+ * leaves open. Without a reading the clock is the highest. Without a histogram of the judged
+ * latency no clock is lowered, except that of an idle server.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */

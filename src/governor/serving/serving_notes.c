@@ -125,8 +125,9 @@ static void write_message(const struct lull_serving *serving, enum lull_serving_
     case LULL_SERVING_NO_SIGNAL:
         lull_error_set(
             note_out, -ENODATA,
-            "the objective cannot be observed without the server's metrics, so idle GPUs "
-            "are parked and nothing else is lowered; give --metrics URL");
+            "the objective cannot be observed without the server's metrics, as Lull does not "
+            "judge servers by their steps: idle GPUs are parked and nothing else is lowered; give "
+            "--metrics URL");
         break;
     case LULL_SERVING_CAPPED:
         lull_error_set(note_out, -EAGAIN,
