@@ -50,6 +50,7 @@ static void check_result(const struct lull_metrics_result *result)
     check_histogram(&reading->ttft);
     check_histogram(&reading->tpot);
     check_histogram(&reading->itl);
+    check_histogram(&reading->likely_tpot);
 }
 
 /* Reads the input as several pages, which a byte 1 separates. */

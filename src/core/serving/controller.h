@@ -12,8 +12,9 @@
  * as the time that lower clocks have left undone since no request was pending, a token at most by
  * the ratio of the clocks within two lives of a request. Misses beyond that are not the clock's.
  * A histogram of upper bounds (is_upper) shows no miss that is certain: then each one within two
- * lives of a lower clock counts. miss_bound.h has the proof; docs/research/guard.md states what it
- * leaves open. Without a reading the clock is the highest. Without a histogram of the judged
+ * lives of a lower clock counts, so the promise is hardly ever proven. Clocks are chosen by the
+ * estimate beside it (likely_tpot). miss_bound.h has the proof; docs/research/guard.md states what
+ * it leaves open. Without a reading the clock is the highest. Without a histogram of the judged
  * latency no clock is lowered, except that of an idle server.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0

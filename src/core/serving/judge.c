@@ -250,6 +250,16 @@ static void judge_lose(struct lull_serving_controller *controller,
     lost->kept[at].lost_s = lost->now_s;
 }
 
+/* The TPOT of a reading for the model: upper bounds would keep clocks higher than needed. */
+static const struct lull_serving_histogram *
+judge_likely_tpot(const struct lull_serving_controller *controller,
+                  const struct lull_serving_reading *reading)
+{
+    if (reading->likely_tpot.count > 0)
+        return &reading->likely_tpot;
+    return judge_tokens(controller, reading);
+}
+
 /* Notes since when requests run without the histogram of a latency. */
 static void judge_watch_absence(struct lull_serving_latency *latency,
                                 const struct lull_serving_reading *now)
@@ -308,6 +318,9 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     double requests;
     const double life_s = fmax(controller->load.life_s, first_token_span_s);
     const double first_s = now->ttft.is_upper ? life_s : 0.0;
+    const struct lull_serving_histogram *const likely_before =
+        judge_likely_tpot(controller, before);
+    const struct lull_serving_histogram *const likely_now = judge_likely_tpot(controller, now);
     double caused;
     bool is_slow;
     struct lull_server_outlook highest;
@@ -326,7 +339,7 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     lull_miss_bound_add(&controller->bound, requests, first.blamed + token.blamed);
     caused = judge_caused(&controller->ttft, &before->ttft, &now->ttft, &controller->lost,
                           now->time_ns, first_s) +
-             judge_caused(&controller->tpot, tokens_before, tokens_now, &controller->lost,
+             judge_caused(&controller->tpot, likely_before, likely_now, &controller->lost,
                           now->time_ns, life_s);
     judge_spend(controller, requests, caused);
     if (controller->model.windows < 1.0)
@@ -338,6 +351,6 @@ void lull_serving_judge(struct lull_serving_controller *controller,
     controller->tpot.predicted_s = highest.decode_s;
     judge_learn(&controller->ttft, &before->ttft, &now->ttft, &controller->lost, now->time_ns,
                 first_s);
-    judge_learn(&controller->tpot, tokens_before, tokens_now, &controller->lost, now->time_ns,
+    judge_learn(&controller->tpot, likely_before, likely_now, &controller->lost, now->time_ns,
                 life_s);
 }

@@ -33,8 +33,9 @@ struct lull_serving_reading {
     double finished;      /* counter of requests */
     double steps;         /* counter of the engine's steps */
     struct lull_serving_histogram ttft;
-    struct lull_serving_histogram tpot; /* one value per request: mean over its tokens */
-    struct lull_serving_histogram itl;  /* one value per token: time since the one before */
+    struct lull_serving_histogram tpot;        /* one value per request: mean over its tokens */
+    struct lull_serving_histogram likely_tpot; /* where tpot has upper bounds: estimates */
+    struct lull_serving_histogram itl;         /* one value per token: time since the one before */
 };
 
 /* Returns the last bucket whose bound is at most a time; -1: none. Values above its bound count as

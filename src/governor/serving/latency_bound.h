@@ -13,6 +13,10 @@
  * The counts never fall below the true ones since the first page; requests that were there on the
  * first page count as if they had had a slow token.
  *
+ * Beside the bound of TPOT there is an estimate, which the controller's model learns from: the mean
+ * of the requests that ended between two pages, or the mean time between tokens over the life of a
+ * request or of a short one, whichever is longest.
+ *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_SERVING_LATENCY_BOUND_H
@@ -38,13 +42,24 @@ enum lull_latency_source {
     LULL_LATENCY_FROM_ENDS = 2,   /* times and lengths of requests that ended */
 };
 
+/* Times between tokens of which old ones are forgotten. */
+struct lull_token_mean {
+    double sum_s;
+    double count;
+};
+
 /* Begin with zeros. */
 struct lull_latency_bound {
     uint32_t sources; /* of the last page, a set of enum lull_latency_source */
     struct lull_request_times before;
     double requests;                          /* since the first page */
     double slow_tokens[LULL_SERVING_BUCKETS]; /* of the requests that are there */
-    double above[2][LULL_SERVING_BUCKETS];    /* requests, by source */
+    struct lull_token_mean life;              /* of the last life of a request */
+    struct lull_token_mean latest;            /* of a short answer */
+    double tokens;                            /* since the first page */
+    double likely[LULL_SERVING_BUCKETS];      /* requests up to a time */
+    double likely_sum_s;
+    double above[2][LULL_SERVING_BUCKETS]; /* requests, by source */
 };
 
 /*
@@ -54,7 +69,8 @@ struct lull_latency_bound {
  */
 bool lull_latency_bound_tpot(struct lull_latency_bound *bound,
                              const struct lull_request_times *page,
-                             struct lull_serving_histogram *histogram_out);
+                             struct lull_serving_histogram *histogram_out,
+                             struct lull_serving_histogram *likely_out);
 bool lull_latency_bound_ttft(struct lull_latency_bound *bound,
                              const struct lull_request_times *page,
                              struct lull_serving_histogram *histogram_out);

@@ -282,7 +282,9 @@ static void stand_in(struct lull_metrics_reader *reader, struct lull_metrics_res
     if (reader->chosen[LULL_METRICS_TPOT] != NO_ROW)
         reader->tpot.sources = 0;
     else
-        has_begun |= lull_latency_bound_tpot(&reader->tpot, &times, &reading->tpot) && had_tpot;
+        has_begun |=
+            lull_latency_bound_tpot(&reader->tpot, &times, &reading->tpot, &reading->likely_tpot) &&
+            had_tpot;
     reading->is_restarted |= has_begun;
 }
 

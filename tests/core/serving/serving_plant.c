@@ -16,8 +16,17 @@ static const double tpot_bounds[] = {0.01, 0.025, 0.05, 0.075, 0.1,  0.15,    0.
                                      0.3,  0.4,   0.5,  0.75,  1.0,  2.5,     5.0,
                                      7.5,  10.0,  20.0, 40.0,  80.0, INFINITY};
 
+/* vLLM's bounds of times and lengths of requests that end. */
+static const double end_bounds[] = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5,
+                                    5.0,  10.0, 15.0, 20.0, 30.0,  40.0,  50.0,
+                                    60.0, 120., 240., 480., 960.0, 1920., INFINITY};
+static const double answer_bounds[] = {1.0,   2.0,   5.0,    10.0,   20.0,   50.0,    100.0,
+                                       200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0, INFINITY};
+
 struct sequence {
     size_t request;
+    double begun_s; /* it left the queue */
+    double last_s;  /* its last token */
     double prefilled;
     double emitted;
     double first_s;
@@ -39,6 +48,7 @@ struct plant {
     double pending_mhz; /* takes effect at pending_s */
     double pending_s;
     struct lull_serving_reading counters;
+    struct plant_ends ends;
     double look_s; /* the next reading */
     struct lull_serving_reading shown;
     struct lull_serving_controller *controller; /* NULL: none */
@@ -124,8 +134,17 @@ static void set_bounds(struct lull_serving_histogram *histogram, const double *b
     memcpy(histogram->bound_s, bounds, count * sizeof(*bounds));
 }
 
-static void reset_counters(struct lull_serving_reading *counters)
+static void reset_counters(struct plant *plant)
 {
+    struct lull_serving_reading *const counters = &plant->counters;
+    const size_t ends = sizeof(end_bounds) / sizeof(end_bounds[0]);
+
+    plant->ends = (struct plant_ends){0};
+    set_bounds(&plant->ends.queue, end_bounds, ends);
+    set_bounds(&plant->ends.prefill, end_bounds, ends);
+    set_bounds(&plant->ends.decode, end_bounds, ends);
+    set_bounds(&plant->ends.answer, answer_bounds,
+               sizeof(answer_bounds) / sizeof(answer_bounds[0]));
     *counters = (struct lull_serving_reading){0};
     set_bounds(&counters->ttft, ttft_bounds, sizeof(ttft_bounds) / sizeof(ttft_bounds[0]));
     set_bounds(&counters->tpot, tpot_bounds, sizeof(tpot_bounds) / sizeof(tpot_bounds[0]));
@@ -175,7 +194,8 @@ static void admit(struct plant *plant)
     while (plant->next < plant->count && plant->requests[plant->next].arrival_s <= plant->now_s)
         plant->next++;
     while (plant->queued < plant->next && plant->running < MAX_BATCH)
-        plant->batch[plant->running++] = (struct sequence){.request = plant->queued++};
+        plant->batch[plant->running++] =
+            (struct sequence){.request = plant->queued++, .begun_s = plant->now_s};
 }
 
 /* Finishes or emits for each sequence that is decoded or that ends its prefill. */
@@ -193,6 +213,9 @@ static void emit(struct plant *plant, const double *taken)
         if (sequence.prefilled >= request->prompt_tokens) {
             sequence.emitted++;
             counters->output_tokens++;
+            if (was_prefilled)
+                count_value(&counters->itl, plant->now_s - sequence.last_s);
+            sequence.last_s = plant->now_s;
             if (!was_prefilled) {
                 request->ttft_s = plant->now_s - request->arrival_s;
                 sequence.first_s = plant->now_s;
@@ -205,6 +228,10 @@ static void emit(struct plant *plant, const double *taken)
             continue;
         }
         counters->finished++;
+        count_value(&plant->ends.queue, sequence.begun_s - request->arrival_s);
+        count_value(&plant->ends.prefill, sequence.first_s - sequence.begun_s);
+        count_value(&plant->ends.decode, plant->now_s - sequence.first_s);
+        count_value(&plant->ends.answer, request->output_tokens);
         if (request->output_tokens > 1.0) {
             request->tpot_s = (plant->now_s - sequence.first_s) / (request->output_tokens - 1.0);
             count_value(&counters->tpot, request->tpot_s);
@@ -290,7 +317,7 @@ static void look(struct plant *plant)
         return;
     if (faults->restart_s > 0.0 && !plant->has_restarted && now_s >= faults->restart_s) {
         plant->has_restarted = true;
-        reset_counters(&plant->counters);
+        reset_counters(plant);
         plant->counters.is_restarted = true;
     }
     while (plant->next < plant->count && plant->requests[plant->next].arrival_s <= now_s)
@@ -307,6 +334,8 @@ static void look(struct plant *plant)
         plant->shown.time_ns = now_ns;
         plant->shown.running = plant->running;
         plant->shown.waiting = (double)(plant->next - plant->queued);
+        if (faults->change != NULL)
+            faults->change(faults->changer, &plant->ends, &plant->shown);
         lull_serving_controller_take(plant->controller, &plant->shown);
         plant->counters.is_restarted = false;
     }
@@ -334,7 +363,7 @@ struct plant_result plant_run(const struct plant_config *config, struct plant_re
 
     for (size_t i = 0; i < count; i++)
         requests[i].ttft_s = requests[i].tpot_s = NAN;
-    reset_counters(&plant.counters);
+    reset_counters(&plant);
     plant.clock = lull_device_clock_at(config->curve,
                                        controller != NULL ? config->curve->sm_max_mhz : fixed_mhz);
     plant.pending_mhz = plant.clock.mhz;

@@ -33,6 +33,18 @@ struct plant_config {
     double period_s;
 };
 
+/* What a server may publish of requests when they end. */
+struct plant_ends {
+    struct lull_serving_histogram queue;
+    struct lull_serving_histogram prefill;
+    struct lull_serving_histogram decode;
+    struct lull_serving_histogram answer; /* tokens */
+};
+
+/* Changes a reading before the controller takes it. */
+typedef void plant_change_fn(void *changer, const struct plant_ends *ends,
+                             struct lull_serving_reading *reading);
+
 /* What may go wrong between server and controller. */
 struct plant_faults {
     double vanish_from_s; /* no readings in between; 0: never */
@@ -42,6 +54,8 @@ struct plant_faults {
     double freeze_to_s;
     bool lacks_ttft; /* no such histogram */
     bool lacks_tpot;
+    plant_change_fn *change; /* NULL: none */
+    void *changer;
 };
 
 struct plant_result {

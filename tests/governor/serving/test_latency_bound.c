@@ -162,6 +162,7 @@ static double run(uint64_t seed, uint32_t sources, double rate, double page_s)
     static struct lull_latency_bound ttft;
     struct lull_serving_histogram tpots;
     struct lull_serving_histogram ttfts;
+    struct lull_serving_histogram likely;
     struct lull_serving_histogram before = {0};
     struct lull_random random;
     double now_s = 0.0;
@@ -179,7 +180,7 @@ static double run(uint64_t seed, uint32_t sources, double rate, double page_s)
             continue;
         next_s = now_s + page_s * lull_random_uniform(&random);
         page = page_of(&server, sources);
-        has_begun = lull_latency_bound_tpot(&tpot, &page, &tpots);
+        has_begun = lull_latency_bound_tpot(&tpot, &page, &tpots, &likely);
         holds(has_begun == (before.count == 0), seed);
         lull_latency_bound_ttft(&ttft, &page, &ttfts);
         expect_bound(&tpots, server.tpot_s, server.tpots, seed);
@@ -187,6 +188,7 @@ static double run(uint64_t seed, uint32_t sources, double rate, double page_s)
         for (uint32_t i = 0; i < before.count; i++)
             holds(tpots.total[i] >= before.total[i], seed);
         before = tpots;
+        holds(likely.total[likely.count - 1] == tpots.total[tpots.count - 1], seed);
     }
     holds(ttfts.total[ttfts.count - 1] == server.ttfts, seed);
     holds(tpots.bound_s[7] == 0.05, seed);
@@ -235,22 +237,23 @@ static void test_it_begins_again(void **state)
 {
     struct lull_latency_bound bound = {0};
     struct lull_serving_histogram histogram;
+    struct lull_serving_histogram likely;
     struct lull_request_times page = {.finished = 10.0, .alive = 2.0};
 
     (void)state;
-    lull_latency_bound_tpot(&bound, &page, &histogram);
+    lull_latency_bound_tpot(&bound, &page, &histogram, &likely);
     assert_int_equal(histogram.count, 0);
     SET_BOUNDS(&page.between, token_bounds_s);
-    assert_true(lull_latency_bound_tpot(&bound, &page, &histogram));
+    assert_true(lull_latency_bound_tpot(&bound, &page, &histogram, &likely));
     page.finished = 12.0;
-    assert_false(lull_latency_bound_tpot(&bound, &page, &histogram));
+    assert_false(lull_latency_bound_tpot(&bound, &page, &histogram, &likely));
     assert_near(histogram.total[histogram.count - 1], 2.0, 0.0);
     assert_near(histogram.total[0], 0.0, 0.0); /* they were there on the first page */
     page.finished = 15.0;
-    assert_false(lull_latency_bound_tpot(&bound, &page, &histogram));
+    assert_false(lull_latency_bound_tpot(&bound, &page, &histogram, &likely));
     assert_near(histogram.total[0], 3.0, 0.0);
     page.finished = 3.0;
-    assert_true(lull_latency_bound_tpot(&bound, &page, &histogram));
+    assert_true(lull_latency_bound_tpot(&bound, &page, &histogram, &likely));
     assert_near(histogram.total[histogram.count - 1], 0.0, 0.0);
 }
 
