@@ -68,12 +68,14 @@ class Server:
         self.finished = self.tokens = 0
         self.ttft_s, self.tpot_s = 0.05, 0.02
         self.is_failing = False
+        self.delay_s = 0.0
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
+                time.sleep(server.delay_s)
                 body = server.page().encode()
                 self.send_response(500 if server.is_failing else 200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
@@ -448,6 +450,16 @@ class Objective(Attach):
         self.assertAlmostEqual(serving["j_per_request"], 100 * serving["j_per_output_token"], 3)
         self.assertGreater(serving["modes_s"]["blind"], 0)
         self.assertGreater(serving["modes_s"]["parked"], 0)
+
+    def test_slow_pages(self):
+        """Pages that take 60 ms are read less often; their readings are not missing."""
+        self.server.delay_s = 0.06
+        attach = self.attach()
+        self.wait_for(lambda: "a page takes" in self.said(), 10 * host.slowness(), "nothing is said")
+        time.sleep(2)
+        self.assertEqual(self.interrupt(attach), 0)
+        modes_s = self.report()["serving"]["modes_s"]
+        self.assertGreater(modes_s["parked"], 2 * modes_s["blind"], modes_s)
 
     def test_without_a_server(self):
         self.server.close()
