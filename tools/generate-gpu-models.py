@@ -185,6 +185,23 @@ def kernels(gpu):
     return {"profile_count": len(rows), "profiles": "{" + ", ".join(rows) + "}"}
 
 
+# Their numbers in NVML.
+WORKLOAD_PROFILES = (
+    "MAX_P MAX_Q COMPUTE MEMORY_BOUND NETWORK BALANCED LLM_INFERENCE LLM_TRAINING RBM DCPCIE HMMA_SPARSE HMMA_DENSE "
+    "SYNC_BALANCED HPC MIG").split()
+
+
+def workload_profiles(gpu):
+    if "workload_profiles" not in gpu:
+        return {}
+    profiles = gpu["workload_profiles"]
+    return {
+        "workload_profiles": sum(1 << WORKLOAD_PROFILES.index(name) for name in profiles["list"]),
+        "max_q_speed_ratio": number(profiles["max_q_speed"]),
+        "max_q_energy_ratio": number(profiles["max_q_energy"]),
+    }
+
+
 def communication_and_heat(gpu):
     comm = gpu["comm"]
     thermal = gpu["thermal"]
@@ -239,6 +256,7 @@ def model(name, gpu, platforms):
         **video_clocks(gpu),
         **clocks_and_power(gpu),
         **kernels(gpu),
+        **workload_profiles(gpu),
         **communication_and_heat(gpu),
         **latency_and_counters(gpu),
     }

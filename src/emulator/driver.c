@@ -403,6 +403,20 @@ static void apply_limit(struct lull_physics *physics, double settle_factor, cons
     lull_physics_set_limit(physics, *limit_w);
 }
 
+struct profile_change {
+    uint32_t removed;
+    uint32_t added;
+};
+
+static void apply_profiles(struct lull_physics *physics, double settle_factor, const void *data)
+{
+    const struct profile_change *change = data;
+
+    (void)settle_factor; /* how long a profile takes to act is not published */
+    lull_physics_request_profiles(physics,
+                                  (physics->profiles_requested & ~change->removed) | change->added);
+}
+
 static int emulated_driver_set_clock(const struct lull_driver_gpu *gpu,
                                      const struct lull_clock_setting *lock)
 {
@@ -453,4 +467,11 @@ int lull_driver_limit_memory(const struct lull_driver_gpu *gpu, uint32_t mhz)
 int lull_driver_set_limit(const struct lull_driver_gpu *gpu, double limit_w)
 {
     return lull_node_call(gpu->node, gpu->index, limit_api_factor, apply_limit, &limit_w);
+}
+
+int lull_driver_change_profiles(const struct lull_driver_gpu *gpu, uint32_t removed, uint32_t added)
+{
+    const struct profile_change change = {removed, added};
+
+    return lull_node_call(gpu->node, gpu->index, 1.0, apply_profiles, &change);
 }

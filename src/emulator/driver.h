@@ -169,4 +169,8 @@ int lull_driver_unlock(const struct lull_driver_gpu *gpu);
 int lull_driver_limit_memory(const struct lull_driver_gpu *gpu, uint32_t mhz); /* 0: no limit */
 int lull_driver_set_limit(const struct lull_driver_gpu *gpu, double limit_w);
 
+/* Removes workload power profiles from those requested, then adds others. */
+int lull_driver_change_profiles(const struct lull_driver_gpu *gpu, uint32_t removed,
+                                uint32_t added);
+
 #endif

@@ -120,6 +120,12 @@ struct lull_gpu_model {
     uint32_t profile_count;
     struct lull_gpu_profile profiles[LULL_GPU_PROFILES];
 
+    /* Workload power profiles (NVML): a bit for each, by its number. Speed and energy of compute
+     * kernels under Max-Q, relative to those without a profile; the others have no effect. */
+    uint32_t workload_profiles;
+    double max_q_speed_ratio;
+    double max_q_energy_ratio;
+
     double link_w; /* extra power at full link bandwidth */
     double poll_w; /* per communicating SM at fmax */
     double link_gbs;

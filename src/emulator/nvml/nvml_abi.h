@@ -433,6 +433,42 @@ struct nvml_platform {
     uint8_t module;
 };
 
+struct nvml_mask { /* a bit for each of 255 */
+    uint32_t words[8];
+};
+
+enum { NVML_WORKLOAD_PROFILES = 255 };
+
+struct nvml_workload_profile {
+    uint32_t version;
+    uint32_t number;
+    uint32_t priority; /* the lowest wins */
+    struct nvml_mask excludes;
+};
+
+struct nvml_workload_profiles {
+    uint32_t version;
+    struct nvml_mask supported;
+    struct nvml_workload_profile profiles[NVML_WORKLOAD_PROFILES];
+};
+
+struct nvml_workload_state {
+    uint32_t version;
+    struct nvml_mask supported;
+    struct nvml_mask requested;
+    struct nvml_mask enforced;
+};
+
+struct nvml_workload_request {
+    uint32_t version;
+    struct nvml_mask profiles;
+};
+
+struct nvml_workload_update { /* it has no version */
+    int32_t operation;
+    struct nvml_mask profiles;
+};
+
 _Static_assert(sizeof(struct nvml_pci_info) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_pci_info_ext) == 64, "nvmlPciInfoExt_v1_t");
 _Static_assert(sizeof(struct nvml_memory) == 24, "nvmlMemory_t");
@@ -484,5 +520,13 @@ _Static_assert(sizeof(struct nvml_fabric_v3) == 40, "nvmlGpuFabricInfo_v3_t");
 _Static_assert(sizeof(struct nvml_fabric_v4) == 548, "nvmlGpuFabricInfo_v4_t");
 _Static_assert(sizeof(struct nvml_link_info) == 1612, "nvmlNvLinkInfo_v2_t");
 _Static_assert(sizeof(struct nvml_platform) == 44, "nvmlPlatformInfo_v2_t");
+_Static_assert(sizeof(struct nvml_workload_profiles) == 11256,
+               "nvmlWorkloadPowerProfileProfilesInfo_v1_t");
+_Static_assert(sizeof(struct nvml_workload_state) == 100,
+               "nvmlWorkloadPowerProfileCurrentProfiles_v1_t");
+_Static_assert(sizeof(struct nvml_workload_request) == 36,
+               "nvmlWorkloadPowerProfileRequestedProfiles_v1_t");
+_Static_assert(sizeof(struct nvml_workload_update) == 36,
+               "nvmlWorkloadPowerProfileUpdateProfiles_v1_t");
 
 #endif

@@ -153,7 +153,8 @@ double lull_physics_load_w(const struct lull_physics *gpu, double mhz)
             kernels_w += kernel_w(gpu, &context->kernels[take_first(&places)].profile, mhz);
     }
     /* Kernels take turns, so the mean of their powers counts. Transfers run beside them and add. */
-    const double base_w = running > 0 ? kernels_w / running : idle_w(gpu, mhz);
+    const double base_w =
+        running > 0 ? gpu->kernel_power_ratio * kernels_w / running : idle_w(gpu, mhz);
 
     return (base_w + transfers_w(gpu, mhz)) * gpu->unit_ratio * gpu->plateau_ratio;
 }
@@ -234,7 +235,8 @@ static const struct lull_physics_rate *rate_of(struct lull_physics *gpu,
 void lull_physics_update_work(struct lull_physics *gpu)
 {
     const bool is_capped = (gpu->reasons & LULL_REASON_POWER_CAP) != 0;
-    const double efficiency = is_capped ? gpu->model.cap_efficiency_ratio : 1.0;
+    const double efficiency =
+        gpu->kernel_speed_ratio * (is_capped ? gpu->model.cap_efficiency_ratio : 1.0);
     const uint32_t running = running_count(gpu);
     const double share = running > 0 ? (1.0 - taken_ratio(gpu)) * efficiency / running : 0;
 

@@ -408,6 +408,37 @@ void lull_physics_set_limit(struct lull_physics *gpu, double limit_w)
     lull_physics_update(gpu);
 }
 
+/* ---- workload power profiles ---- */
+
+uint32_t lull_physics_excluded_profiles(const struct lull_gpu_model *model, uint32_t profile)
+{
+    const uint32_t goals = 1u << LULL_PROFILE_MAX_P | 1u << LULL_PROFILE_MAX_Q;
+    const uint32_t own = 1u << profile;
+    const uint32_t rivals = (goals & own) != 0 ? goals : model->workload_profiles & ~goals;
+
+    return rivals & ~own;
+}
+
+void lull_physics_request_profiles(struct lull_physics *gpu, uint32_t requested)
+{
+    lull_physics_fold(gpu, gpu->now_ns);
+    gpu->profiles_requested = requested;
+    gpu->profiles_enforced = 0;
+    gpu->kernel_speed_ratio = 1.0;
+    gpu->kernel_power_ratio = 1.0;
+    for (uint32_t rest = requested; rest != 0; rest &= rest - 1) {
+        const uint32_t profile = (uint32_t)__builtin_ctz(rest);
+
+        if ((lull_physics_excluded_profiles(&gpu->model, profile) & gpu->profiles_enforced) == 0)
+            gpu->profiles_enforced |= 1u << profile;
+    }
+    if ((gpu->profiles_enforced & 1u << LULL_PROFILE_MAX_Q) != 0) {
+        gpu->kernel_speed_ratio = gpu->model.max_q_speed_ratio;
+        gpu->kernel_power_ratio = gpu->model.max_q_speed_ratio * gpu->model.max_q_energy_ratio;
+    }
+    lull_physics_update(gpu);
+}
+
 /* ---- contexts ---- */
 
 void lull_physics_copy(struct lull_physics *to, const struct lull_physics *from)
@@ -504,6 +535,8 @@ void lull_physics_init(struct lull_physics *gpu, const struct lull_gpu_model *mo
     gpu->hw_until_ns = now_ns;
     gpu->over_ns = LULL_PHYSICS_NEVER;
     gpu->limit_w = model->limit_default_w;
+    gpu->kernel_speed_ratio = 1.0;
+    gpu->kernel_power_ratio = 1.0;
     physics_init_unit(gpu);
     gpu->control_ns = now_ns + control_period_ns(gpu);
     gpu->utilization_ns = now_ns + UTILIZATION_TICK_MS * LULL_NS_PER_MS;

@@ -211,6 +211,12 @@ struct lull_physics {
     int64_t control_ns;
     double control_j;
     double limit_w;
+    /* Workload power profiles, a bit for each. Every request is granted that no other one outranks.
+     */
+    uint32_t profiles_requested;
+    uint32_t profiles_enforced;
+    double kernel_speed_ratio; /* of compute kernels under them */
+    double kernel_power_ratio;
 
     double mhz;
     double power_w; /* settled power of the present load, with unit factor and plateau */
@@ -333,6 +339,12 @@ void lull_physics_ask_clocks(struct lull_physics *gpu, const struct lull_clock_s
 /* Requests clocks up to a step, as lull_physics_ask_clocks() does. */
 void lull_physics_lock(struct lull_physics *gpu, uint32_t step, double settle_factor);
 void lull_physics_set_limit(struct lull_physics *gpu, double limit_w);
+
+/* Workload power profiles, in NVML's numbers: Max-P and Max-Q exclude each other, and so do the
+ * kinds of work. Of those that exclude each other the lowest number holds, which is a guess. */
+enum { LULL_PROFILE_MAX_P = 0, LULL_PROFILE_MAX_Q = 1 };
+uint32_t lull_physics_excluded_profiles(const struct lull_gpu_model *model, uint32_t profile);
+void lull_physics_request_profiles(struct lull_physics *gpu, uint32_t requested);
 
 /* The step to which a setting leads where neither power nor heat limits the clock. */
 uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
