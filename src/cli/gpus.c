@@ -9,19 +9,38 @@
 #include "device/device.h"
 #include "governor/report/report_fields.h"
 
+static void set_profiles(json_t *object, const char *key, bool is_known, uint32_t profiles)
+{
+    json_object_set_new(object, key,
+                        is_known ? lull_node_words_json(lull_node_profiles, profiles)
+                                 : json_null());
+}
+
+static json_t *gpu_json(struct lull_devices *devices, uint32_t gpu)
+{
+    const struct lull_device_info *info = lull_device_info(devices, gpu);
+    struct lull_device_reading now;
+    json_t *object;
+    bool has_profiles;
+
+    /* All readings are taken at once, so that they are of one moment as far as the driver
+     * allows. */
+    lull_device_read(devices, gpu, LULL_READING_ALL | LULL_READING_PROFILES, &now);
+    object = lull_node_gpu_json(gpu, info, &now);
+    has_profiles = (now.valid & LULL_READING_PROFILES) != 0;
+    set_profiles(object, "power_profiles", info->power_profiles != 0, info->power_profiles);
+    set_profiles(object, "power_profiles_requested", has_profiles, now.requested_profiles);
+    set_profiles(object, "power_profiles_enforced", has_profiles, now.enforced_profiles);
+    return object;
+}
+
 static int gpus_command_print_json(struct lull_devices *devices)
 {
     json_t *document = json_object();
     json_t *gpus = json_array();
 
-    for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++) {
-        struct lull_device_reading now;
-
-        /* All readings are taken at once, so that they are of one moment as far as the driver
-         * allows. */
-        lull_device_read(devices, gpu, LULL_READING_ALL, &now);
-        json_array_append_new(gpus, lull_node_gpu_json(gpu, lull_device_info(devices, gpu), &now));
-    }
+    for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++)
+        json_array_append_new(gpus, gpu_json(devices, gpu));
     lull_field_text(document, "vendor", lull_devices_vendor(devices));
     lull_field_text(document, "driver_version", lull_devices_driver_version(devices));
     lull_field_json(document, "gpus", gpus);
@@ -64,7 +83,7 @@ static void gpus_command_print(struct lull_devices *devices, uint32_t gpu)
     const uint32_t count = info->sm_clock_count;
     struct lull_device_reading now;
 
-    lull_device_read(devices, gpu, LULL_READING_ALL, &now);
+    lull_device_read(devices, gpu, LULL_READING_ALL | LULL_READING_PROFILES, &now);
     printf("%3u  %s  %s\n   ", gpu, info->name, info->uuid);
     if (now.valid == 0)
         printf("  its driver reports nothing about it");
@@ -86,6 +105,10 @@ static void gpus_command_print(struct lull_devices *devices, uint32_t gpu)
     gpus_command_print_words(lull_node_reasons, now.reasons);
     printf("  can: ");
     gpus_command_print_words(lull_node_capabilities, info->capabilities);
+    if ((now.valid & LULL_READING_PROFILES) != 0) {
+        printf("  power profiles: ");
+        gpus_command_print_words(lull_node_profiles, now.enforced_profiles);
+    }
     putchar('\n');
 }
 

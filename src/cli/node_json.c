@@ -26,6 +26,26 @@ const struct lull_node_word lull_node_capabilities[] = {
     {LULL_CAPABILITY_POWER_LIMIT, "power_limit"},
     {LULL_CAPABILITY_ENERGY_COUNTER, "energy_counter"},
     {LULL_CAPABILITY_INSTANT_POWER, "instant_power"},
+    {LULL_CAPABILITY_POWER_PROFILES, "power_profiles"},
+    {0, NULL},
+};
+
+const struct lull_node_word lull_node_profiles[] = {
+    {LULL_POWER_PROFILE_MAX_P, "max-p"},
+    {LULL_POWER_PROFILE_MAX_Q, "max-q"},
+    {LULL_POWER_PROFILE_COMPUTE, "compute"},
+    {LULL_POWER_PROFILE_MEMORY_BOUND, "memory-bound"},
+    {LULL_POWER_PROFILE_NETWORK, "network"},
+    {LULL_POWER_PROFILE_BALANCED, "balanced"},
+    {LULL_POWER_PROFILE_LLM_INFERENCE, "llm-inference"},
+    {LULL_POWER_PROFILE_LLM_TRAINING, "llm-training"},
+    {LULL_POWER_PROFILE_RBM, "rbm"},
+    {LULL_POWER_PROFILE_DCPCIE, "dcpcie"},
+    {LULL_POWER_PROFILE_HMMA_SPARSE, "hmma-sparse"},
+    {LULL_POWER_PROFILE_HMMA_DENSE, "hmma-dense"},
+    {LULL_POWER_PROFILE_SYNC_BALANCED, "sync-balanced"},
+    {LULL_POWER_PROFILE_HPC, "hpc"},
+    {LULL_POWER_PROFILE_MIG, "mig"},
     {0, NULL},
 };
 

@@ -19,9 +19,10 @@ struct lull_node_word {
     const char *text;
 };
 
-/* The words for enum lull_clock_reason and enum lull_capability. */
+/* The words for enum lull_clock_reason, enum lull_capability and enum lull_power_profile. */
 extern const struct lull_node_word lull_node_reasons[];
 extern const struct lull_node_word lull_node_capabilities[];
+extern const struct lull_node_word lull_node_profiles[];
 
 /* Returns a new array of the words for the bits that are set; NULL: out of memory. */
 json_t *lull_node_words_json(const struct lull_node_word *words, uint64_t bits);

@@ -97,7 +97,7 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
     *reading_out = (struct lull_device_reading){0};
     if (slot == LULL_DEVICE_ABSENT)
         return;
-    for (uint32_t field = 1; field <= LULL_READING_XIDS; field <<= 1)
+    for (uint32_t field = 1; field <= LULL_READING_PROFILES; field <<= 1)
         if ((wanted & field) != 0)
             device_read_field(devices, gpu, slot, field, reading_out);
     if (!device_end_call(devices))
@@ -152,6 +152,10 @@ void lull_device_keep_reading(struct lull_device_reading *kept, uint32_t wanted,
     if ((valid & LULL_READING_XIDS) != 0) {
         kept->xid_count = reading->xid_count;
         kept->last_xid = reading->last_xid;
+    }
+    if ((valid & LULL_READING_PROFILES) != 0) {
+        kept->requested_profiles = reading->requested_profiles;
+        kept->enforced_profiles = reading->enforced_profiles;
     }
     kept->valid = (kept->valid & ~wanted) | valid;
     kept->refused = (kept->refused & ~wanted) | (reading->refused & wanted);
@@ -224,6 +228,35 @@ int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint
         return fail_absent(devices, gpu, err);
     return leave_with(devices, gpu,
                       devices->vendor->set_power_limit(devices->state, slot, limit_mw, err), err);
+}
+
+static int change_profiles(struct lull_devices *devices, uint32_t gpu, uint32_t profiles,
+                           bool is_added, struct lull_error *err)
+{
+    uint32_t slot;
+
+    if (devices->vendor->change_profiles == NULL)
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              "GPU %u: cannot change power profiles: its vendor's driver has none",
+                              gpu);
+    slot = device_begin_call(devices, gpu);
+    if (slot == LULL_DEVICE_ABSENT)
+        return fail_absent(devices, gpu, err);
+    return leave_with(
+        devices, gpu,
+        devices->vendor->change_profiles(devices->state, slot, profiles, is_added, err), err);
+}
+
+int lull_device_add_profiles(struct lull_devices *devices, uint32_t gpu, uint32_t profiles,
+                             struct lull_error *err)
+{
+    return change_profiles(devices, gpu, profiles, true, err);
+}
+
+int lull_device_remove_profiles(struct lull_devices *devices, uint32_t gpu, uint32_t profiles,
+                                struct lull_error *err)
+{
+    return change_profiles(devices, gpu, profiles, false, err);
 }
 
 /* --- what happens to GPUs --- */

@@ -32,6 +32,29 @@ enum lull_capability {
     LULL_CAPABILITY_POWER_LIMIT = 1 << 2,
     LULL_CAPABILITY_ENERGY_COUNTER = 1 << 3,
     LULL_CAPABILITY_INSTANT_POWER = 1 << 4,
+    LULL_CAPABILITY_POWER_PROFILES = 1 << 5,
+};
+
+/* Workload power profiles (NVIDIA, Blackwell and newer) as bits, in NVML's numbers. A program adds
+ * its requests to those of others and removes them; of conflicting ones the driver enforces the
+ * one with priority. */
+enum lull_power_profile {
+    LULL_POWER_PROFILE_MAX_P = 1 << 0,
+    LULL_POWER_PROFILE_MAX_Q = 1 << 1,
+    LULL_POWER_PROFILE_COMPUTE = 1 << 2,
+    LULL_POWER_PROFILE_MEMORY_BOUND = 1 << 3,
+    LULL_POWER_PROFILE_NETWORK = 1 << 4,
+    LULL_POWER_PROFILE_BALANCED = 1 << 5,
+    LULL_POWER_PROFILE_LLM_INFERENCE = 1 << 6,
+    LULL_POWER_PROFILE_LLM_TRAINING = 1 << 7,
+    LULL_POWER_PROFILE_RBM = 1 << 8,
+    LULL_POWER_PROFILE_DCPCIE = 1 << 9,
+    LULL_POWER_PROFILE_HMMA_SPARSE = 1 << 10,
+    LULL_POWER_PROFILE_HMMA_DENSE = 1 << 11,
+    LULL_POWER_PROFILE_SYNC_BALANCED = 1 << 12,
+    LULL_POWER_PROFILE_HPC = 1 << 13,
+    LULL_POWER_PROFILE_MIG = 1 << 14,
+    LULL_POWER_PROFILE_ALL = (1 << 15) - 1,
 };
 
 /* Constant properties of one GPU. Clocks are sorted from the highest to the lowest. */
@@ -48,6 +71,7 @@ struct lull_device_info {
     uint32_t power_limit_min_mw;
     uint32_t power_limit_max_mw;
     uint32_t power_limit_default_mw;
+    uint32_t power_profiles; /* enum lull_power_profile; those that can be requested */
     /* The driver reports the power and the limit of a module, which are those of its CPU as well:
      * neither is the GPU's, so there is no reading of power, and the limit is not set. */
     bool has_only_module_power;
@@ -74,6 +98,7 @@ enum lull_reading_field {
     /* NVIDIA: errors since the first request of this field; not in the set of all fields. For one
        thread alone. */
     LULL_READING_XIDS = 1 << 8,
+    LULL_READING_PROFILES = 1 << 9, /* not in the set of all fields */
 };
 
 /*
@@ -111,6 +136,8 @@ struct lull_device_reading {
     uint32_t utilization_percent;
     uint32_t xid_count;
     uint32_t last_xid; /* 0: there was none */
+    uint32_t requested_profiles; /* enum lull_power_profile; by all programs */
+    uint32_t enforced_profiles;
 };
 
 /* The most processes reported for one GPU, several times the number in practice. */
@@ -243,6 +270,12 @@ int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);
 int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);
 int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
+                                struct lull_error *err);
+
+/* Adds power profiles to those that are requested, or removes them; others stay requested. */
+int lull_device_add_profiles(struct lull_devices *devices, uint32_t gpu, uint32_t profiles,
+                             struct lull_error *err);
+int lull_device_remove_profiles(struct lull_devices *devices, uint32_t gpu, uint32_t profiles,
                                 struct lull_error *err);
 
 #endif

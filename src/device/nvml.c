@@ -95,6 +95,17 @@ static bool read_xids(struct lull_nvml *nvml, uint32_t gpu, struct lull_device_r
     return true;
 }
 
+static bool read_profiles(struct lull_nvml *nvml, void *device, struct lull_device_reading *out)
+{
+    struct nvml_profile_state profiles;
+
+    if (lull_nvml_read_profiles(nvml, device, &profiles) != NVML_SUCCESS)
+        return false;
+    out->requested_profiles = profiles.requested.words[0];
+    out->enforced_profiles = profiles.enforced.words[0];
+    return true;
+}
+
 static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
                       struct lull_device_reading *out)
 {
@@ -122,6 +133,8 @@ static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
         return read_utilization(nvml, device, &out->utilization_percent);
     case LULL_READING_XIDS:
         return read_xids(nvml, gpu, out);
+    case LULL_READING_PROFILES:
+        return read_profiles(nvml, device, out);
     case LULL_READING_ALL:
         break;
     }
@@ -185,6 +198,26 @@ static int nvml_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
     find_again(nvml, gpu);
     return check_set(nvml, NVML_INVOKE(nvml, set_power_limit, nvml->devices[gpu], limit_mw), gpu,
                      "set the power limit", err);
+}
+
+/* Newer drivers replace the two calls of older ones by one. */
+static int nvml_change_profiles(void *state, uint32_t gpu, uint32_t profiles, bool is_added,
+                                struct lull_error *err)
+{
+    struct lull_nvml *nvml = state;
+    struct nvml_profile_update update = {is_added ? NVML_PROFILES_ADD : NVML_PROFILES_REMOVE,
+                                         {{profiles}}};
+    struct nvml_profile_request request = {NVML_PROFILE_REQUEST_VERSION, {{profiles}}};
+    int code;
+
+    find_again(nvml, gpu);
+    if (nvml->update_profiles != NULL)
+        code = nvml->update_profiles(nvml->devices[gpu], &update);
+    else if (is_added)
+        code = NVML_INVOKE(nvml, add_profiles, nvml->devices[gpu], &request);
+    else
+        code = NVML_INVOKE(nvml, remove_profiles, nvml->devices[gpu], &request);
+    return check_set(nvml, code, gpu, "change the power profiles", err);
 }
 
 /* --- what happens to a GPU without Lull's doing --- */
@@ -303,6 +336,7 @@ const struct lull_vendor lull_nvml_vendor = {
     .reset_sm = nvml_reset_sm,
     .reset_memory = nvml_reset_memory,
     .set_power_limit = nvml_set_power_limit,
+    .change_profiles = nvml_change_profiles,
     .check = nvml_check,
     .release = nvml_release,
     .find = nvml_find,

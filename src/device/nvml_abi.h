@@ -73,6 +73,38 @@ typedef int nvml_call_device_pci(void *device, struct lull_nvml_pci_info *info);
 typedef int nvml_call_device_utilization(void *device, struct lull_nvml_utilization *utilization);
 typedef int nvml_call_device_fields(void *device, int count, struct nvml_field_value *values);
 
+/* Masks of workload power profiles. Lull knows those of the first word. */
+struct nvml_profile_mask {
+    unsigned int words[8];
+};
+
+struct nvml_profile_state { /* nvmlWorkloadPowerProfileCurrentProfiles_v1_t */
+    unsigned int version;
+    struct nvml_profile_mask supported;
+    struct nvml_profile_mask requested;
+    struct nvml_profile_mask enforced;
+};
+
+struct nvml_profile_request { /* nvmlWorkloadPowerProfileRequestedProfiles_v1_t */
+    unsigned int version;
+    struct nvml_profile_mask profiles;
+};
+
+struct nvml_profile_update { /* nvmlWorkloadPowerProfileUpdateProfiles_v1_t has no version */
+    int operation;
+    struct nvml_profile_mask profiles;
+};
+
+typedef int nvml_call_profile_state(void *device, struct nvml_profile_state *state);
+typedef int nvml_call_profile_request(void *device, struct nvml_profile_request *request);
+typedef int nvml_call_profile_update(void *device, struct nvml_profile_update *update);
+
+_Static_assert(sizeof(struct nvml_profile_state) == 100,
+               "nvmlWorkloadPowerProfileCurrentProfiles_v1_t");
+_Static_assert(sizeof(struct nvml_profile_request) == 36,
+               "nvmlWorkloadPowerProfileRequestedProfiles_v1_t");
+_Static_assert(sizeof(struct nvml_profile_update) == 36,
+               "nvmlWorkloadPowerProfileUpdateProfiles_v1_t");
 _Static_assert(sizeof(struct lull_nvml_pci_info) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_field_value) == 40, "nvmlFieldValue_t");
 _Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t");

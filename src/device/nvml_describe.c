@@ -98,6 +98,18 @@ static uint32_t nvml_describe_capabilities(struct lull_nvml *nvml, uint32_t gpu,
     return capabilities;
 }
 
+/* Profiles that cannot be removed again are not requested. */
+static uint32_t describe_profiles(struct lull_nvml *nvml, void *device, int *passing)
+{
+    const bool can_change = nvml->update_profiles != NULL ||
+                            (nvml->add_profiles != NULL && nvml->remove_profiles != NULL);
+    struct nvml_profile_state profiles;
+
+    if (!can_change || !has_described(lull_nvml_read_profiles(nvml, device, &profiles), passing))
+        return 0;
+    return profiles.supported.words[0] & LULL_POWER_PROFILE_ALL;
+}
+
 static int nvml_fail_description(int status, struct lull_error *err)
 {
     return lull_error_set(err, lull_nvml_meaning(status)->error, "%s (NVML %d)",
@@ -136,5 +148,8 @@ int lull_nvml_describe(void *state, uint32_t gpu, struct lull_device_info *info,
     status = NVML_SUCCESS;
     describe_clocks(nvml, device, info, &status);
     info->capabilities = nvml_describe_capabilities(nvml, gpu, info, &status);
+    info->power_profiles = describe_profiles(nvml, device, &status);
+    if (info->power_profiles != 0)
+        info->capabilities |= LULL_CAPABILITY_POWER_PROFILES;
     return status != NVML_SUCCESS ? nvml_fail_description(status, err) : 0;
 }

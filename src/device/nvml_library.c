@@ -174,3 +174,9 @@ int lull_nvml_read_field(struct lull_nvml *nvml, void *device, unsigned int fiel
             value.value_type == NVML_VALUE_UNSIGNED_LONG_LONG ? value.value.u64 : value.value.u32;
     return status;
 }
+
+int lull_nvml_read_profiles(struct lull_nvml *nvml, void *device, struct nvml_profile_state *out)
+{
+    *out = (struct nvml_profile_state){.version = NVML_PROFILE_STATE_VERSION};
+    return NVML_INVOKE(nvml, profile_state, device, out);
+}

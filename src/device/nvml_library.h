@@ -30,6 +30,10 @@ enum {
     NVML_ARCHITECTURE_AMPERE = 7,
     NVML_ARCHITECTURE_UNKNOWN = -1,
     NVML_VIRTUALIZATION_VGPU = 2,
+    NVML_PROFILES_REMOVE = 0,
+    NVML_PROFILES_ADD = 1,
+    NVML_PROFILE_STATE_VERSION = 0x1000064,
+    NVML_PROFILE_REQUEST_VERSION = 0x1000024,
 };
 
 /* The functions that are bound: type, member, name in the library, and the name in older ones.
@@ -76,7 +80,15 @@ enum {
     CALL(nvml_call_device_do, reset_sm, "nvmlDeviceResetGpuLockedClocks", NULL)                    \
     CALL(nvml_call_device_set_pair, lock_memory, "nvmlDeviceSetMemoryLockedClocks", NULL)          \
     CALL(nvml_call_device_do, reset_memory, "nvmlDeviceResetMemoryLockedClocks", NULL)             \
-    CALL(nvml_call_device_set, set_power_limit, "nvmlDeviceSetPowerManagementLimit", NULL)
+    CALL(nvml_call_device_set, set_power_limit, "nvmlDeviceSetPowerManagementLimit", NULL)         \
+    CALL(nvml_call_profile_state, profile_state,                                                   \
+         "nvmlDeviceWorkloadPowerProfileGetCurrentProfiles", NULL)                                 \
+    CALL(nvml_call_profile_update, update_profiles,                                                \
+         "nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1", NULL)                                  \
+    CALL(nvml_call_profile_request, add_profiles,                                                  \
+         "nvmlDeviceWorkloadPowerProfileSetRequestedProfiles", NULL)                               \
+    CALL(nvml_call_profile_request, remove_profiles,                                               \
+         "nvmlDeviceWorkloadPowerProfileClearRequestedProfiles", NULL)
 
 struct lull_nvml {
     void *library;
@@ -114,6 +126,9 @@ int lull_nvml_describe(void *state, uint32_t gpu, struct lull_device_info *info,
 
 /* Frees an event set; NULL: there is none. */
 void lull_nvml_close_events(struct lull_nvml *nvml, void **events);
+
+/* Reads which power profiles there are, and those in use. Returns NVML's code. */
+int lull_nvml_read_profiles(struct lull_nvml *nvml, void *device, struct nvml_profile_state *out);
 
 /* Reads one field value. Returns NVML's code, 0 for success. */
 int lull_nvml_read_field(struct lull_nvml *nvml, void *device, unsigned int field,

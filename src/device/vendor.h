@@ -42,6 +42,10 @@ struct lull_vendor {
     int (*reset_memory)(void *state, uint32_t gpu, struct lull_error *err); /* NULL: unsupported */
     int (*set_power_limit)(void *state, uint32_t gpu, uint32_t limit_mw, struct lull_error *err);
 
+    /* Adds power profiles to the requests, or removes them. NULL: unsupported. */
+    int (*change_profiles)(void *state, uint32_t gpu, uint32_t profiles, bool is_added,
+                           struct lull_error *err);
+
     /* These may be NULL. check: the vendor reports no news. release: it opens nothing per GPU.
      * find: it cannot find a single GPU. */
 

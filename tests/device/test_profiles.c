@@ -1,0 +1,121 @@
+/*
+ * Workload power profiles of an emulated B200 behind lull_devices. Usage: test_profiles BRANCH LIBRARY,
+ * a driver release and its library: 535 has no call for them, 570 one to add and one to remove, 615
+ * one for both. SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "device/device.h"
+#include "emulator/node.h"
+
+enum { EIGHT = 0xff, FOREIGN = LULL_POWER_PROFILE_NETWORK };
+
+static struct lull_node *node;
+static struct lull_devices *devices;
+static bool has_calls;
+
+static int start(void **state)
+{
+    struct lull_node_spec spec = {.seed = 0, .time_scale = 1};
+    struct lull_error error = {0};
+
+    (void)state;
+    if (lull_node_spec_parse("1xB200,1xH100", &spec, NULL) < 0 ||
+        lull_node_create(&spec, &node, NULL) < 0)
+        return -1;
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
+    if (lull_devices_open(&devices, &error) == 0)
+        return 0;
+    fprintf(stderr, "%s\n", error.text);
+    return -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    lull_devices_close(devices);
+    lull_node_remove(node);
+    return 0;
+}
+
+static uint32_t requested(void)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(devices, 0, LULL_READING_PROFILES, &reading);
+    assert_int_equal(reading.valid, LULL_READING_PROFILES);
+    return reading.requested_profiles;
+}
+
+static void test_gpus_say_which_profiles_they_have(void **state)
+{
+    const struct lull_device_info *blackwell = lull_device_info(devices, 0);
+    const struct lull_device_info *hopper = lull_device_info(devices, 1);
+
+    (void)state;
+    assert_int_equal(blackwell->power_profiles, has_calls ? EIGHT : 0);
+    assert_int_equal((blackwell->capabilities & LULL_CAPABILITY_POWER_PROFILES) != 0, has_calls);
+    assert_int_equal(hopper->power_profiles, 0);
+    assert_int_equal(hopper->capabilities & LULL_CAPABILITY_POWER_PROFILES, 0);
+}
+
+static void test_requests_leave_those_of_others(void **state)
+{
+    struct lull_error error = {0};
+
+    (void)state;
+    if (!has_calls) {
+        struct lull_device_reading reading;
+
+        lull_device_read(devices, 0, LULL_READING_PROFILES, &reading);
+        assert_int_equal(reading.valid, 0);
+        assert_int_equal(lull_device_add_profiles(devices, 0, LULL_POWER_PROFILE_MAX_Q, &error),
+                         LULL_E_UNSUPPORTED);
+        assert_non_null(strstr(error.text, "cannot change the power profiles"));
+        return;
+    }
+    lull_physics_request_profiles(lull_node_begin(node, 0), FOREIGN);
+    lull_node_end(node, 0, true);
+    assert_int_equal(lull_device_add_profiles(devices, 0, LULL_POWER_PROFILE_MAX_Q, &error), 0);
+    assert_int_equal(requested(), FOREIGN | LULL_POWER_PROFILE_MAX_Q);
+    assert_int_equal(lull_device_remove_profiles(devices, 0, LULL_POWER_PROFILE_MAX_Q, &error), 0);
+    assert_int_equal(requested(), FOREIGN);
+    assert_int_equal(lull_device_add_profiles(devices, 0, 1u << 20, &error), -EINVAL);
+    assert_int_equal(lull_device_add_profiles(devices, 1, LULL_POWER_PROFILE_MAX_Q, &error),
+                     LULL_E_UNSUPPORTED);
+}
+
+static void test_a_right_is_needed(void **state)
+{
+    struct lull_error error = {0};
+
+    (void)state;
+    if (!has_calls)
+        return;
+    lull_node_set_fault(node, 0, LULL_FAULT_NO_PERMISSION, &(struct lull_fault){0, 1, 0});
+    assert_int_equal(lull_device_add_profiles(devices, 0, LULL_POWER_PROFILE_MAX_Q, &error),
+                     -EPERM);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_gpus_say_which_profiles_they_have, start, stop),
+        cmocka_unit_test_setup_teardown(test_requests_leave_those_of_others, start, stop),
+        cmocka_unit_test_setup_teardown(test_a_right_is_needed, start, stop),
+    };
+
+    if (argc != 3)
+        return 99;
+    has_calls = strcmp(argv[1], "535") != 0;
+    setenv("LULL_NVML", argv[2], 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
