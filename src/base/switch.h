@@ -12,14 +12,15 @@
 #include <stdint.h>
 
 /*
- * The request of a lease: the range of SM clocks and of power limits that this client may set. If
- * both power limits are 0, it sets none.
+ * The request of a lease: the range of SM clocks and of power limits, and the power profiles, that
+ * this client may set. If both power limits are 0, it sets none.
  */
 struct lull_band {
     uint32_t min_mhz;
     uint32_t max_mhz;
     uint32_t min_limit_mw;
     uint32_t max_limit_mw;
+    uint32_t profiles; /* enum lull_power_profile */
 };
 
 /*
@@ -38,17 +39,23 @@ struct lull_switch_request {
     uint32_t sm_mhz;        /* 0: the reference point (raising) */
 };
 
-/* A request for a power limit until the lease ends. The latest request for a GPU wins. */
+/* A request for a power limit and for power profiles until the lease ends. The latest request for a
+ * GPU wins. */
 struct lull_limit_request {
     uint64_t sequence; /* number of the request, > 0 */
     uint32_t limit_mw; /* 0: the limit that was set before the lease */
+    uint32_t profiles; /* enum lull_power_profile; 0, as from older clients: none */
 };
 
-/* The outcome of the latest request for a power limit that the device writer has served. */
+/* The outcome of the latest request for a power limit that the device writer has served, and of the
+ * latest one for profiles. An older lulld leaves the latter 0. */
 struct lull_limit_result {
     uint64_t sequence; /* 0 none yet */
     int32_t status;    /* 0; or the negative code of the refused or failed call */
     uint32_t limit_mw; /* the limit that was read back; 0: unknown */
+    uint64_t profile_sequence;
+    int32_t profile_status;
+    uint32_t profiles; /* those in force, by whichever program */
 };
 
 /* Values of settle_ns: it is not known yet, and the clock never followed. */

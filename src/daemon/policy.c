@@ -157,13 +157,14 @@ enum key {
     MAX_SM,
     MIN_POWER,
     MAX_POWER,
+    POWER_PROFILES,
     DEVICE,
     KEYS,
 };
 
 static const char *const key_names[KEYS] = {
-    "administrators", "viewers",    "containers",  "shared",      "gpus",
-    "min-sm-mhz",     "max-sm-mhz", "min-power-w", "max-power-w", "device",
+    "administrators", "viewers",     "containers",  "shared",         "gpus",   "min-sm-mhz",
+    "max-sm-mhz",     "min-power-w", "max-power-w", "power-profiles", "device",
 };
 
 static int read_own_key(struct policy_reader *reader, enum key key, char *value)
@@ -214,6 +215,10 @@ static int read_rule_key(struct policy_reader *reader, enum key key, char *value
     case MAX_POWER:
         return policy_read_number(reader, key_names[key], value, 1000, "watts",
                                   &limits->max_limit_mw);
+    case POWER_PROFILES:
+        if (reader->rule->subject == LULL_POLICY_GPU)
+            break;
+        return read_flag(reader, key_names[key], value, &limits->allows_profiles);
     case DEVICE:
         if (reader->rule->subject != LULL_POLICY_GPU || reader->rule->is_for_all_gpus)
             break;
@@ -498,6 +503,8 @@ bool lull_policy_fit_band(const struct lull_policy_limits *limits, struct lull_b
     if (fitted.max_limit_mw != 0 && !policy_fit(limits->min_limit_mw, limits->max_limit_mw,
                                                 &fitted.min_limit_mw, &fitted.max_limit_mw))
         return false;
+    if (!limits->allows_profiles)
+        fitted.profiles = 0;
     *band = fitted;
     return true;
 }

@@ -23,6 +23,7 @@ enum {
 
 /* Floors and caps; 0: none. */
 struct lull_policy_limits {
+    bool allows_profiles; /* the rule of a user or group permits power profiles */
     uint32_t min_mhz;
     uint32_t max_mhz;
     uint32_t min_limit_mw;

@@ -63,7 +63,8 @@ static bool share_page_take_limit(void *context, uint32_t index,
         return false;
     if (lull_bucket_take(&share->gpus[index].limits, lull_now_ns()))
         return true;
-    refused.sequence = request_out->sequence;
+    refused.sequence = refused.profile_sequence = request_out->sequence;
+    refused.profile_status = -EDQUOT;
     share->inner.publish_limit(share->inner.context, index, &refused);
     return false;
 }

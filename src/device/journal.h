@@ -24,7 +24,7 @@
 #include "base/error.h"
 #include "device/device.h"
 
-enum { LULL_JOURNAL_VERSION = 2 };
+enum { LULL_JOURNAL_VERSION = 3 };
 
 /* The values that Lull has written to a GPU: [0] the last ones, [1] the ones before. The note
  * precedes the driver call, and the process may die between the two, so either may be in force. */
@@ -33,6 +33,8 @@ struct lull_journal_written {
     uint32_t sm_mhz[2];   /* the locked clock; 0: none. A reset does not change this, because it may
                              have no effect */
     uint32_t limit_mw[2]; /* the power limit; 0: none */
+    uint32_t profiles;    /* enum lull_power_profile; those that Lull may have added */
+    uint32_t unused;      /* 0 */
 };
 
 /* The settings of one GPU before Lull changed them, and the values that Lull has written. */

@@ -158,6 +158,37 @@ static void restore_limit(struct lull_devices *devices, struct job *job)
     take_failure(job, result, &error);
 }
 
+/* --- power profiles --- */
+
+static void restore_profiles(struct lull_devices *devices, struct job *job)
+{
+    struct lull_device_reading reading;
+    struct lull_error error = {0};
+    uint32_t profiles = 0;
+    int result;
+
+    if ((lull_device_info(devices, job->gpu)->capabilities & LULL_CAPABILITY_POWER_PROFILES) == 0)
+        return;
+    if (job->is_forced)
+        profiles = lull_device_info(devices, job->gpu)->power_profiles;
+    else if ((job->record.controls & LULL_CAPABILITY_POWER_PROFILES) != 0)
+        profiles = job->record.written.profiles;
+    lull_device_read(devices, job->gpu, LULL_READING_PROFILES, &reading);
+    if ((reading.valid & LULL_READING_PROFILES) != 0)
+        profiles &= reading.requested_profiles;
+    if (profiles == 0)
+        return;
+    result = lull_device_remove_profiles(devices, job->gpu, profiles, &error);
+    lull_device_read(devices, job->gpu, LULL_READING_PROFILES, &reading);
+    if (result == 0 && ((reading.valid & LULL_READING_PROFILES) == 0 ||
+                        (reading.requested_profiles & profiles) != 0))
+        result = lull_error_set(
+            &error, LULL_E_NOT_APPLIED,
+            "GPU %u: power profiles 0x%x were removed, but the driver does not confirm it",
+            job->gpu, profiles);
+    take_failure(job, result, &error);
+}
+
 /* --- clock --- */
 
 static enum lull_lock_state restore_read_device(struct lull_devices *devices, struct job *job,
@@ -482,6 +513,7 @@ static bool restore_begin(struct lull_devices *devices, struct lull_journal *jou
     }
     job->was_deferred = was_deferred[job->gpu];
     restore_limit(devices, job);
+    restore_profiles(devices, job);
     restore_clocks(devices, job);
     return true;
 }

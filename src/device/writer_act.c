@@ -367,5 +367,6 @@ bool lull_writer_act(struct lull_writer *writer, int64_t now_ns)
     index = lull_writer_find_lowering(writer, now_ns);
     if (index >= 0)
         writer_act_on_gpu(writer, (uint32_t)index);
-    return index >= 0 || act_on_limit(writer, now_ns);
+    return index >= 0 || act_on_limit(writer, now_ns) ||
+           lull_writer_act_on_profiles(writer, now_ns);
 }

@@ -137,7 +137,7 @@ static bool is_engaged(const struct lull_writer *writer)
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
         if (gpu->states.record == LULL_RECORD_KEPT || lull_writer_gpu_is_changed(gpu) ||
-            !lull_limit_control_is_restored(&gpu->limit))
+            !lull_writer_gpu_is_power_restored(gpu))
             return true;
     }
     return false;
@@ -153,6 +153,7 @@ void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t n
         lull_writer_undo_lowering(gpu, index, now_ns);
     }
     lull_limit_control_undo(&gpu->limit);
+    lull_profile_control_undo(&gpu->profiles, now_ns);
 }
 
 void lull_writer_apply_keeper(struct lull_writer *writer, int64_t now_ns)

@@ -232,7 +232,7 @@ static bool may_release(const struct lull_writer *writer, uint32_t index)
     if (gpu->states.presence == LULL_PRESENCE_LOST || !writer->is_driver_open)
         return true;
     return gpu->clock.raise_ns == LULL_WRITER_NEVER_NS && gpu->states.record != LULL_RECORD_KEPT &&
-           !gpu->clock.observation.is_running && lull_limit_control_is_restored(&gpu->limit);
+           !gpu->clock.observation.is_running && lull_writer_gpu_is_power_restored(gpu);
 }
 
 /* True: it has changed. */

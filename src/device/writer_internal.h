@@ -8,6 +8,7 @@
  * writer_lease.c   leases begin and end; what others see
  * writer_request.c requests are taken, answered and chosen
  * writer_act.c     driver calls that set something
+ * writer_profiles.c power profiles
  * writer_power.c   the power of a GPU
  * writer_watch.c   readings
  * writer_record.c  the journal
@@ -31,6 +32,7 @@
 #include "device/limit_control.h"
 #include "device/lock_state.h"
 #include "device/driver_owner.h"
+#include "device/profile_control.h"
 #include "device/writer.h"
 #include "device/writer_states.h"
 
@@ -159,6 +161,7 @@ struct lull_writer_gpu {
     struct lull_writer_alive alive;
     struct lull_writer_power power;
     struct lull_limit_control limit;
+    struct lull_profile_control profiles;
     struct lull_switch_result result;
     struct lull_writer_state state;
 };
@@ -231,6 +234,13 @@ static inline bool lull_writer_gpu_is_ending(const struct lull_writer_gpu *gpu)
 static inline bool lull_writer_gpu_is_awaited(const struct lull_writer_gpu *gpu)
 {
     return lull_writer_gpu_is_ending(gpu) || gpu->states.lease == LULL_LEASE_CAPPING;
+}
+
+/* Returns whether neither a power limit nor a power profile of Lull is left to be undone. */
+static inline bool lull_writer_gpu_is_power_restored(const struct lull_writer_gpu *gpu)
+{
+    return lull_limit_control_is_restored(&gpu->limit) &&
+           lull_profile_control_is_restored(&gpu->profiles);
 }
 
 /* Returns whether the clock has to be reset before the GPU is as it was. */
@@ -314,6 +324,14 @@ int64_t lull_writer_limit_due_ns(const struct lull_writer_gpu *gpu);
 
 /* Makes at most one driver call that sets something. True: it has made one. */
 bool lull_writer_act(struct lull_writer *writer, int64_t now_ns);
+
+/* --- writer_profiles.c --- */
+
+/* Time of the next change of power profiles, as for the power limit. */
+int64_t lull_writer_profiles_due_ns(const struct lull_writer_gpu *gpu);
+
+/* Changes the profiles of one GPU where that is due. True: it has tried to. */
+bool lull_writer_act_on_profiles(struct lull_writer *writer, int64_t now_ns);
 
 /* --- writer_watch.c --- */
 

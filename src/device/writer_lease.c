@@ -24,9 +24,14 @@ void lull_writer_publish(struct lull_writer_gpu *gpu, uint32_t index)
 
 void lull_writer_publish_limit(struct lull_writer_gpu *gpu, uint32_t index)
 {
+    struct lull_limit_result result = gpu->limit.result;
+
+    result.profile_sequence = gpu->profiles.done_sequence;
+    result.profile_status = gpu->profiles.status;
+    result.profiles = gpu->profiles.enforced;
     if (gpu->lease.source != NULL)
         gpu->lease.source->channel.publish_limit(gpu->lease.source->channel.context, index,
-                                                 &gpu->limit.result);
+                                                 &result);
 }
 
 /* A GPU that is quiesced together with all others is so when the driver is closed as well. */
@@ -60,7 +65,7 @@ void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
         gpu->state.status = LULL_E_NOT_APPLIED;
     gpu->state.is_unrestored =
         !lull_writer_gpu_is_held(gpu) &&
-        (lull_writer_gpu_is_changed(gpu) || !lull_limit_control_is_restored(&gpu->limit));
+        (lull_writer_gpu_is_changed(gpu) || !lull_writer_gpu_is_power_restored(gpu));
     pthread_mutex_lock(&writer->mailbox_lock);
     writer->states[index] = gpu->state;
     pthread_mutex_unlock(&writer->mailbox_lock);
@@ -111,6 +116,7 @@ static void begin_ending(const struct lull_writer *writer, struct lull_writer_gp
     if (lull_writer_gpu_is_changed(gpu))
         plan_raise(writer, gpu, now_ns);
     lull_limit_control_end(&gpu->limit, now_ns);
+    lull_profile_control_undo(&gpu->profiles, now_ns);
 }
 
 /* Begins a lease, or takes over from the writer's own, in which case the clock stays. */
@@ -131,6 +137,7 @@ static void writer_lease_begin(struct lull_writer_gpu *gpu, enum lull_writer_eve
     gpu->watch.next_ns = now_ns + LULL_WRITER_WATCH_NS;
     gpu->result = (struct lull_switch_result){.settle_ns = LULL_SETTLE_UNKNOWN};
     lull_limit_control_begin(&gpu->limit, &desired->band);
+    lull_profile_control_begin(&gpu->profiles, desired->band.profiles);
 }
 
 /* Returns whether a cap says anything. */
@@ -228,6 +235,7 @@ static void writer_lease_take_back(struct lull_writer *writer, uint32_t index,
     const struct lull_writer_desired own = own_lease(lull_device_info(writer->devices, index), gpu);
 
     lull_limit_control_end(&gpu->limit, now_ns);
+    lull_profile_control_undo(&gpu->profiles, now_ns);
     gpu->request.is_pending = false;
     writer_lease_begin(gpu, LULL_EVENT_LEASE_CAPPED, &own, now_ns);
     writer_lease_take_cap(writer, index, cap, now_ns);

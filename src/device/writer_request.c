@@ -133,9 +133,11 @@ static void writer_request_take_limit(struct lull_writer_gpu *gpu, uint32_t inde
 {
     struct lull_limit_request request;
 
-    if (gpu->lease.source->channel.take_limit(gpu->lease.source->channel.context, index,
-                                              &request) &&
-        lull_limit_control_take(&gpu->limit, &request) < 0)
+    if (!gpu->lease.source->channel.take_limit(gpu->lease.source->channel.context, index, &request))
+        return;
+    /* Serving the limit publishes what became of the profiles as well. */
+    lull_profile_control_take(&gpu->profiles, &request);
+    if (lull_limit_control_take(&gpu->limit, &request) < 0)
         lull_writer_publish_limit(gpu, index);
 }
 

@@ -45,10 +45,11 @@ struct part {
 
 static const struct part of_request = {BYTES(struct lull_switch_request, deadline_ns, sm_mhz)};
 static const struct part of_result = {BYTES(struct lull_switch_result, sequence, unread_us)};
-static const struct part of_limit_request = {BYTES(struct lull_limit_request, limit_mw, limit_mw)};
-static const struct part of_limit_result = {BYTES(struct lull_limit_result, sequence, limit_mw)};
+static const struct part of_limit_request = {BYTES(struct lull_limit_request, limit_mw, profiles)};
+static const struct part of_limit_result = {BYTES(struct lull_limit_result, sequence, profiles)};
 
 _Static_assert(sizeof(struct record) == 64, "one cache line");
+_Static_assert(sizeof(struct lull_limit_result) <= sizeof(uint64_t[RECORD_WORDS]), "fits");
 _Static_assert(sizeof(struct lull_switch_result) <= sizeof(uint64_t[RECORD_WORDS]), "fits");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared between processes");
 

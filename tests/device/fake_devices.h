@@ -48,6 +48,8 @@ struct fake_gpu {
     uint32_t ineffective; /* this many calls that set a clock succeed and change nothing */
     bool loses_driver;    /* its next reading takes so long that the thread loses the driver */
     uint32_t memory_resets;
+    uint32_t requested_profiles; /* by all programs */
+    bool ignores_profiles;       /* changes of them succeed and have no effect */
     uint32_t limit_calls;
     struct lull_device_update update; /* result of the next look */
     uint32_t checks;
@@ -215,6 +217,8 @@ void lull_device_read(struct lull_devices *devices, uint32_t index, uint32_t wan
         reading_out->power_limit_mw = gpu->limit_mw;
     if ((valid & LULL_READING_ENERGY) != 0)
         reading_out->energy_mj = gpu->shown_mj;
+    if ((valid & LULL_READING_PROFILES) != 0)
+        reading_out->requested_profiles = reading_out->enforced_profiles = gpu->requested_profiles;
 }
 
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
@@ -250,6 +254,28 @@ int lull_device_set_power_limit(struct lull_devices *devices, uint32_t index, ui
         return result;
     gpu->limit_mw = limit_mw < gpu->least_limit_mw ? gpu->least_limit_mw : limit_mw;
     return 0;
+}
+
+int lull_device_add_profiles(struct lull_devices *devices, uint32_t index, uint32_t profiles,
+                             struct lull_error *err)
+{
+    const int result = fake_set(index, err);
+
+    (void)devices;
+    if (result == 0 && !fake.gpus[index].ignores_profiles)
+        fake.gpus[index].requested_profiles |= profiles;
+    return result;
+}
+
+int lull_device_remove_profiles(struct lull_devices *devices, uint32_t index, uint32_t profiles,
+                                struct lull_error *err)
+{
+    const int result = fake_set(index, err);
+
+    (void)devices;
+    if (result == 0 && !fake.gpus[index].ignores_profiles)
+        fake.gpus[index].requested_profiles &= ~profiles;
+    return result;
 }
 
 int lull_devices_release(struct lull_devices *devices)

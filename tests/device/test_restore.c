@@ -211,6 +211,33 @@ static void test_only_what_the_record_names_is_touched(void **state)
     check_report(0, 0, 0, 0);
 }
 
+/* Profiles that Lull may have added, of those that are requested; or all where that is forced. */
+static void test_power_profiles_are_removed(void **state)
+{
+    const uint32_t both = LULL_POWER_PROFILE_MAX_Q | LULL_POWER_PROFILE_NETWORK;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct lull_journal_record record =
+            record_of(fake.gpus[i].info.uuid, i < 2 ? LULL_CAPABILITY_POWER_PROFILES : 0);
+
+        record.written.profiles = LULL_POWER_PROFILE_MAX_Q;
+        assert_int_equal(lull_journal_save(journal, &record, &error), 0);
+        fake.gpus[i].info.capabilities |= LULL_CAPABILITY_POWER_PROFILES;
+        fake.gpus[i].info.power_profiles = both;
+        fake.gpus[i].requested_profiles = both;
+    }
+    fake.gpus[1].ignores_profiles = true;
+    assert_int_equal(restore(), LULL_E_NOT_APPLIED);
+    check_report(2, 1, 0, 1);
+    assert_int_equal(fake.gpus[0].requested_profiles, LULL_POWER_PROFILE_NETWORK);
+    assert_int_equal(fake.gpus[2].requested_profiles, both);
+    fake.gpus[1].ignores_profiles = false;
+    assert_int_equal(lull_restore_forced(NULL, journal, &report, &error), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(fake.gpus[i].requested_profiles, 0);
+}
+
 /* Changes the boot that a record names, and its checksum (journal.c: FNV-1a). */
 static void date_back(const char *uuid)
 {
@@ -698,6 +725,7 @@ int main(void)
         cmocka_unit_test(test_a_silent_device_tells_nothing),
         CASE(test_nothing_to_do),
         CASE(test_only_what_the_record_names_is_touched),
+        CASE(test_power_profiles_are_removed),
         CASE(test_records_of_an_earlier_boot_are_dropped),
         CASE(test_what_the_gpu_cannot_do_is_not_tried),
         CASE(test_a_limit_is_written_only_if_it_differs),

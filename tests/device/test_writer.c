@@ -62,12 +62,14 @@ static int fake_end(const struct timespec *patience);
 #define clamp clamp_limit
 #include "device/limit_control.c"
 #undef clamp
+#include "device/profile_control.c"
 #include "device/writer.c"
 #include "device/writer_act.c"
 #include "device/writer_alive.c"
 #include "device/writer_driver.c"
 #include "device/writer_lease.c"
 #include "device/writer_power.c"
+#include "device/writer_profiles.c"
 #include "device/writer_record.c"
 #include "device/writer_request.c"
 #include "device/writer_thread.c"
@@ -1833,6 +1835,156 @@ static int count_fds(void)
     return count;
 }
 
+/* --- power profiles --- */
+
+enum { NETWORK = LULL_POWER_PROFILE_NETWORK, MAX_Q = LULL_POWER_PROFILE_MAX_Q };
+
+static const struct lull_band profiled = {200, 1400, 0, 0, MAX_Q | NETWORK};
+
+static void ask_profiles(uint32_t gpu, uint32_t profiles)
+{
+    client.limits[gpu].sequence++;
+    client.limits[gpu].profiles = profiles;
+}
+
+static void begin_profiled(void)
+{
+    begin(1);
+    fake.gpus[0].info.capabilities |= LULL_CAPABILITY_POWER_PROFILES;
+    fake.gpus[0].info.power_profiles = MAX_Q | NETWORK;
+    grant(0, &profiled);
+    advance(T0);
+}
+
+static void test_profiles_are_recorded_added_and_removed(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin_profiled();
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.controls, LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_POWER_PROFILES);
+    assert_int_equal(record.written.profiles, 0);
+    ask_profiles(0, MAX_Q);
+    advance(T0 + 10 * MS);
+    assert_int_equal(fake.gpus[0].requested_profiles, MAX_Q);
+    assert_int_equal(client.limit_results[0].profile_sequence, 1);
+    assert_int_equal(client.limit_results[0].profile_status, 0);
+    assert_int_equal(client.limit_results[0].profiles, MAX_Q);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.profiles, MAX_Q);
+    ask_profiles(0, NETWORK); /* a removal and an addition */
+    advance(T0 + 20 * MS);
+    assert_int_equal(fake.gpus[0].requested_profiles, NETWORK);
+    assert_int_equal(client.limit_results[0].profile_sequence, 2);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.profiles, NETWORK);
+    lull_writer_end(writer, 0);
+    advance(T0 + 30 * MS);
+    assert_int_equal(fake.gpus[0].requested_profiles, 0);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], 0);
+    assert_false(has_record(0, &record));
+    assert_int_equal(fake.call_count, 0); /* the clock was never touched */
+    assert_int_equal(end(), 0);
+}
+
+static void test_profiles_of_others_stay(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin_profiled();
+    fake.gpus[0].requested_profiles = MAX_Q;
+    ask_profiles(0, MAX_Q | NETWORK);
+    advance(T0 + 10 * MS);
+    assert_int_equal(fake.gpus[0].requested_profiles, MAX_Q | NETWORK);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.profiles, NETWORK);
+    fake.gpus[0].requested_profiles = 0; /* another program removes all... */
+    lull_writer_end(writer, 0);
+    fake.gpus[0].requested_profiles = MAX_Q; /* ...and requests its own again */
+    advance(T0 + 20 * MS);
+    assert_int_equal(fake.gpus[0].requested_profiles, MAX_Q);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end(), 0);
+}
+
+static void test_profiles_without_a_right_are_refused(void **state)
+{
+    (void)state;
+    begin_profiled();
+    ask_profiles(0, LULL_POWER_PROFILE_COMPUTE);
+    advance(T0 + 10 * MS);
+    assert_int_equal(client.limit_results[0].profile_sequence, 1);
+    assert_int_equal(client.limit_results[0].profile_status, -EACCES);
+    fake.gpus[0].status = -EPERM;
+    fake.gpus[0].failures = 1;
+    ask_profiles(0, MAX_Q);
+    advance(T0 + 20 * MS);
+    assert_int_equal(client.limit_results[0].profile_sequence, 2);
+    assert_int_equal(client.limit_results[0].profile_status, -EPERM);
+    assert_int_equal(fake.gpus[0].requested_profiles, 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_profiles_without_a_record_are_not_added(void **state)
+{
+    char path[128];
+
+    (void)state;
+    begin_profiled();
+    snprintf(path, sizeof(path), "%s/saved/gpu-GPU-0", directory);
+    assert_int_equal(unlink(path), 0);
+    ask_profiles(0, MAX_Q);
+    advance(T0 + 10 * MS);
+    assert_int_equal(client.limit_results[0].profile_status, -ENOENT);
+    assert_int_equal(fake.gpus[0].requested_profiles, 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_removal_that_fails_is_repeated(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin_profiled();
+    ask_profiles(0, MAX_Q);
+    advance(T0 + 10 * MS);
+    fake.gpus[0].ignores_profiles = true;
+    lull_writer_end(writer, 0);
+    advance(T0 + 200 * MS);
+    assert_int_equal(ends, 1); /* after four failures */
+    assert_int_equal(end_results[0], LULL_E_NOT_APPLIED);
+    assert_true(has_record(0, &record));
+    fake.gpus[0].ignores_profiles = false;
+    advance(T0 + 2 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].requested_profiles, 0);
+    assert_false(has_record(0, &record));
+    assert_int_equal(end(), 0);
+}
+
+/* An earlier process died after it had noted or added a profile, and the start could not undo it. */
+static void test_profiles_of_an_earlier_process_are_removed(void **state)
+{
+    struct lull_journal_record record = {.uuid = "GPU-0",
+                                         .driver_version = "550.54.15",
+                                         .controls = LULL_CAPABILITY_POWER_PROFILES,
+                                         .power_limit_mw = 350000,
+                                         .written = {.profiles = MAX_Q}};
+
+    (void)state;
+    begin(1);
+    fake.gpus[0].info.capabilities |= LULL_CAPABILITY_POWER_PROFILES;
+    fake.gpus[0].requested_profiles = MAX_Q | NETWORK;
+    assert_int_equal(lull_journal_save(journal, &record, NULL), 0);
+    lull_writer_take_over(writer);
+    advance(T0 + 10 * MS);
+    assert_int_equal(fake.gpus[0].requested_profiles, NETWORK);
+    assert_false(has_record(0, &record));
+    assert_int_equal(end(), 0);
+}
+
 static void test_stop_raises_everything_or_says_so(void **state)
 {
     const int before = count_fds();
@@ -2576,6 +2728,12 @@ int main(void)
         cmocka_unit_test(test_a_limit_waits_for_the_clocks_of_all_gpus),
         cmocka_unit_test(test_the_end_is_told_after_four_failures_of_a_limit),
         cmocka_unit_test(test_an_unknown_limit_is_left_alone),
+        cmocka_unit_test(test_profiles_are_recorded_added_and_removed),
+        cmocka_unit_test(test_profiles_of_others_stay),
+        cmocka_unit_test(test_profiles_without_a_right_are_refused),
+        cmocka_unit_test(test_profiles_without_a_record_are_not_added),
+        cmocka_unit_test(test_a_removal_that_fails_is_repeated),
+        cmocka_unit_test(test_profiles_of_an_earlier_process_are_removed),
         cmocka_unit_test(test_stop_raises_everything_or_says_so),
         cmocka_unit_test(test_a_cap_holds_a_gpu_that_nobody_leases),
         cmocka_unit_test(test_what_a_capped_gpu_draws_is_known_soon),

@@ -32,6 +32,7 @@ struct lull_actuator {
     struct lull_command_table *table;
     int doorbell_fd;
     uint64_t leased;      /* a bit per slot */
+    struct lull_limit_request limits[LULL_COMMAND_SLOTS]; /* the latest ones */
     uint64_t partitioned; /* a bit per GPU of this process: MIG is on */
     bool has_lost;        /* lulld has taken a lease back */
     bool is_forbidden;    /* because the GPU must not be leased any more */
@@ -208,6 +209,7 @@ static int lease_local(struct lull_actuator *actuator, const char *uuid,
 
     if (gpu < 0)
         return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus", uuid);
+    fitted.profiles = LULL_POWER_PROFILE_ALL;
     result = lull_device_fit_band(lull_device_info(actuator->devices, (uint32_t)gpu), &fitted, err);
     if (result == 0 && (actuator->partitioned >> gpu & 1) != 0)
         result = lull_device_refuse_partitioned(err);
@@ -355,13 +357,27 @@ uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32
     return sequence;
 }
 
-uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw)
+/* A request has both the limit and the profiles. */
+static uint64_t post_limit(struct lull_actuator *actuator, uint32_t slot)
 {
-    const struct lull_limit_request request = {.limit_mw = limit_mw};
-    uint64_t sequence = lull_command_post_limit(actuator->table, slot, &request);
+    const uint64_t sequence =
+        lull_command_post_limit(actuator->table, slot, &actuator->limits[slot]);
 
     eventfd_write(actuator->doorbell_fd, 1);
     return sequence;
+}
+
+uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw)
+{
+    actuator->limits[slot].limit_mw = limit_mw;
+    return post_limit(actuator, slot);
+}
+
+uint64_t lull_actuator_set_profiles(struct lull_actuator *actuator, uint32_t slot,
+                                    uint32_t profiles)
+{
+    actuator->limits[slot].profiles = profiles;
+    return post_limit(actuator, slot);
 }
 
 void lull_actuator_limit_result(const struct lull_actuator *actuator, uint32_t slot,

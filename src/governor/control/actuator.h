@@ -70,6 +70,14 @@ uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32
  */
 uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw);
 
+/*
+ * Requests power profiles (enum lull_power_profile) until the lease ends, besides those that other
+ * programs request; 0: none. What the GPU lacks or the policy refuses is answered by -EACCES. An
+ * older lulld never answers. The thread that requests limits calls this.
+ */
+uint64_t lull_actuator_set_profiles(struct lull_actuator *actuator, uint32_t slot,
+                                    uint32_t profiles);
+
 /* Copies the result of the latest request for a power limit. Only the thread that requests limits
  * calls it. */
 void lull_actuator_limit_result(const struct lull_actuator *actuator, uint32_t slot,
