@@ -11,9 +11,8 @@
 
 static void set_profiles(json_t *object, const char *key, bool is_known, uint32_t profiles)
 {
-    json_object_set_new(object, key,
-                        is_known ? lull_node_words_json(lull_node_profiles, profiles)
-                                 : json_null());
+    json_object_set_new(
+        object, key, is_known ? lull_node_words_json(lull_node_profiles, profiles) : json_null());
 }
 
 static json_t *gpu_json(struct lull_devices *devices, uint32_t gpu)

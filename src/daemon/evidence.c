@@ -168,9 +168,8 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
                               (unsigned int)*other, evidence->uuid);
     lull_policy_limit_gpu(policy, evidence->uuid, evidence->pci, &seen.limits);
     /* A profile slows all who compute on the GPU. */
-    seen.limits.allows_profiles =
-        evidence->person.uid == 0 ||
-        (rule != NULL && rule->limits.allows_profiles && other == NULL);
+    seen.limits.allows_profiles = evidence->person.uid == 0 ||
+                                  (rule != NULL && rule->limits.allows_profiles && other == NULL);
     *limits_out = seen.limits;
     return 0;
 }

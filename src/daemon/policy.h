@@ -23,11 +23,11 @@ enum {
 
 /* Floors and caps; 0: none. */
 struct lull_policy_limits {
-    bool allows_profiles; /* the rule of a user or group permits power profiles */
     uint32_t min_mhz;
     uint32_t max_mhz;
     uint32_t min_limit_mw;
     uint32_t max_limit_mw;
+    bool allows_profiles; /* power profiles; only rules about users and groups say so */
 };
 
 /* The subject of a rule. A rule about a GPU only limits, whichever client controls the GPU. */

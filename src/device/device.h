@@ -135,7 +135,7 @@ struct lull_device_reading {
     uint32_t power_limit_mw;
     uint32_t utilization_percent;
     uint32_t xid_count;
-    uint32_t last_xid; /* 0: there was none */
+    uint32_t last_xid;           /* 0: there was none */
     uint32_t requested_profiles; /* enum lull_power_profile; by all programs */
     uint32_t enforced_profiles;
 };

@@ -131,7 +131,8 @@ void lull_profile_control_fail(struct lull_profile_control *control, int status)
     control->status = status;
     control->done_sequence = control->sequence;
     control->failures++;
-    control->next_ns = lull_now_ns() + lull_earlier_ns(profile_retry_ns << shift, profile_retry_most_ns);
+    control->next_ns =
+        lull_now_ns() + lull_earlier_ns(profile_retry_ns << shift, profile_retry_most_ns);
     /* A client learns of the failure and may request its profiles again, but removing must
      * succeed. */
     control->has_pending = !lull_profile_control_is_restored(control);

@@ -63,7 +63,8 @@ int lull_profile_control_look(struct lull_profile_control *control, struct lull_
 void lull_profile_control_act(struct lull_profile_control *control, struct lull_devices *devices,
                               uint32_t gpu, struct lull_error *err);
 
-/* Notes that the profiles could not even be tried: the next attempt follows after a growing pause. */
+/* Notes that the profiles could not even be tried: the next attempt follows after a growing pause.
+ */
 void lull_profile_control_fail(struct lull_profile_control *control, int status);
 
 /* Returns whether nothing that Lull has added is left to be removed. */

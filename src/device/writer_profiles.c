@@ -85,8 +85,7 @@ static void write_profiles_of(struct lull_writer *writer, uint32_t index)
 bool lull_writer_act_on_profiles(struct lull_writer *writer, int64_t now_ns)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
-        if (lull_writer_is_out(writer, i) ||
-            lull_writer_profiles_due_ns(&writer->gpus[i]) > now_ns)
+        if (lull_writer_is_out(writer, i) || lull_writer_profiles_due_ns(&writer->gpus[i]) > now_ns)
             continue;
         write_profiles_of(writer, i);
         return true;

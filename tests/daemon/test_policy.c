@@ -56,6 +56,7 @@ static void a_whole_policy_is_read(void **state)
                                "[gpu all]\nmax-sm-mhz = 1800\nmax-power-w=350\n"
                                "[gpu 0000:3b:00.0]\nmin-sm-mhz = 600\nmin-power-w = 150\n"
                                "[user alice]\ngpus = " OTHER ", 0000:3B:00.0\nmin-sm-mhz = 900\n"
+                               "power-profiles = yes\n"
                                "[group 2000]\ngpus = " OTHER "\n"
                                "[ everybody ]\ngpus = 0000:3c:00.0";
     const gid_t ml = 2000;
@@ -72,6 +73,8 @@ static void a_whole_policy_is_read(void **state)
     assert_true(policy.allows_containers);
     assert_false(policy.allows_shared);
     assert_int_equal(ask(1000, 1, OTHER)->limits.min_mhz, 900);
+    assert_true(ask(1000, 1, OTHER)->limits.allows_profiles);
+    assert_false(ask(1001, 2000, OTHER)->limits.allows_profiles);
     assert_non_null(ask(1000, 1, UUID)); /* by its address */
     assert_non_null(ask(1001, 2000, OTHER));
     assert_null(ask(1001, 2000, UUID));
@@ -182,6 +185,7 @@ static void test_f37_an_error_is_told_with_its_line(void **state)
          "p.conf:2: min-power-w: must be a whole number of watts"},
         {"[gpu all]\nmin-sm-mhz = 900\nmax-sm-mhz = 800\n", "p.conf:1: min-sm-mhz: above"},
         {"[gpu all]\nmin-power-w = 90\nmax-power-w = 80\n", "p.conf:1: min-power-w: above"},
+        {"[gpu all]\npower-profiles = yes\n", "p.conf:2: power-profiles: not a key"},
         {"[gpu all]\ndevice = /dev/x\n", "p.conf:2: device: not a key"},
         {"[user alice]\ndevice = /dev/x\n", "p.conf:2: device: not a key"},
         {"[gpu " UUID "]\ndevice = /tmp/x\n",

@@ -165,6 +165,37 @@ static int limits(char **argv)
     }
 }
 
+/* profiles MODE UUID MASK: requests power profiles, prints what becomes of them, and holds them
+ * until killed. */
+static int profiles(char **argv)
+{
+    const uint32_t wanted = (uint32_t)strtoul(argv[4], NULL, 0);
+    const int64_t until_ns = lull_now_ns() + 10 * LULL_NS_PER_S;
+    struct lull_actuator *actuator;
+    struct lull_limit_result result;
+    struct lull_error error = {0};
+    uint64_t sequence;
+    uint32_t slot;
+
+    if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
+        return fail(&error);
+    sequence = lull_actuator_set_profiles(actuator, slot, wanted);
+    do {
+        lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
+        lull_actuator_limit_result(actuator, slot, &result);
+    } while (lull_now_ns() < until_ns && result.profile_sequence != sequence);
+    printf("requested sequence=%" PRIu64 " status=%d enforced=%u\n", result.profile_sequence,
+           result.profile_status, result.profiles);
+    fflush(stdout);
+    for (;;) {
+        lull_sleep_until_ns(lull_now_ns() + 500 * LULL_NS_PER_MS);
+        if (lull_actuator_poll(actuator, &error) < 0) {
+            lull_actuator_close(actuator);
+            return fail(&error);
+        }
+    }
+}
+
 /* unleased MODE UUID: requests a power limit that the lease does not speak of. */
 static int unleased(char **argv)
 {
@@ -191,6 +222,21 @@ static int admin(const char *uuid, const char *limit_w)
     if (gpu < 0 ||
         lull_device_set_power_limit(devices, (uint32_t)gpu,
                                     (uint32_t)strtoul(limit_w, NULL, 10) * 1000, &error) < 0)
+        return fail(&error);
+    return 0;
+}
+
+/* admin-profiles UUID MASK: requests power profiles without lulld. */
+static int admin_profiles(const char *uuid, const char *mask)
+{
+    struct lull_error error = {0};
+    int gpu;
+
+    if (lull_devices_open(&devices, &error) < 0)
+        return fail(&error);
+    gpu = lull_device_find(devices, uuid);
+    if (gpu < 0 || lull_device_add_profiles(devices, (uint32_t)gpu,
+                                            (uint32_t)strtoul(mask, NULL, 0), &error) < 0)
         return fail(&error);
     return 0;
 }
@@ -439,6 +485,10 @@ int main(int argc, char **argv)
         return unleased(argv);
     if (argc == 4 && strcmp(argv[1], "admin") == 0)
         return admin(argv[2], argv[3]);
+    if (argc == 5 && strcmp(argv[1], "profiles") == 0)
+        return profiles(argv);
+    if (argc == 4 && strcmp(argv[1], "admin-profiles") == 0)
+        return admin_profiles(argv[2], argv[3]);
     if (argc == 4 && strcmp(argv[1], "latency") == 0)
         return latency(argv);
     if (argc == 3 && strcmp(argv[1], "stairs") == 0)

@@ -1,7 +1,7 @@
 /*
- * Workload power profiles of an emulated B200 behind lull_devices. Usage: test_profiles BRANCH LIBRARY,
- * a driver release and its library: 535 has no call for them, 570 one to add and one to remove, 615
- * one for both. SPDX-License-Identifier: Apache-2.0
+ * Workload power profiles of an emulated B200 behind lull_devices. Usage: test_profiles BRANCH
+ * LIBRARY, a driver release and its library: 535 has no call for them, 570 one to add and one to
+ * remove, 615 one for both. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <setjmp.h>

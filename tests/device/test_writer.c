@@ -1964,7 +1964,8 @@ static void test_a_removal_that_fails_is_repeated(void **state)
     assert_int_equal(end(), 0);
 }
 
-/* An earlier process died after it had noted or added a profile, and the start could not undo it. */
+/* An earlier process died after it had noted or added a profile, and the start could not undo it.
+ */
 static void test_profiles_of_an_earlier_process_are_removed(void **state)
 {
     struct lull_journal_record record = {.uuid = "GPU-0",

@@ -31,7 +31,7 @@ enum { CALL_MS = 1500, RESTORE_MS = 1000 };
 struct lull_actuator {
     struct lull_command_table *table;
     int doorbell_fd;
-    uint64_t leased;      /* a bit per slot */
+    uint64_t leased;                                      /* a bit per slot */
     struct lull_limit_request limits[LULL_COMMAND_SLOTS]; /* the latest ones */
     uint64_t partitioned; /* a bit per GPU of this process: MIG is on */
     bool has_lost;        /* lulld has taken a lease back */
