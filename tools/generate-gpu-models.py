@@ -257,6 +257,7 @@ def model(name, gpu, platforms):
         **clocks_and_power(gpu),
         **kernels(gpu),
         **workload_profiles(gpu),
+        "smoothing_floor_ratio": number(gpu.get("power_smoothing", {}).get("max_floor", 0)),
         **communication_and_heat(gpu),
         **latency_and_counters(gpu),
     }

@@ -403,6 +403,12 @@ static void apply_limit(struct lull_physics *physics, double settle_factor, cons
     lull_physics_set_limit(physics, *limit_w);
 }
 
+static void apply_smoothing(struct lull_physics *physics, double settle_factor, const void *data)
+{
+    (void)settle_factor; /* how long it takes to act is not published */
+    lull_physics_set_smoothing(physics, data);
+}
+
 struct profile_change {
     uint32_t removed;
     uint32_t added;
@@ -474,4 +480,10 @@ int lull_driver_change_profiles(const struct lull_driver_gpu *gpu, uint32_t remo
     const struct profile_change change = {removed, added};
 
     return lull_node_call(gpu->node, gpu->index, 1.0, apply_profiles, &change);
+}
+
+int lull_driver_set_smoothing(const struct lull_driver_gpu *gpu,
+                              const struct lull_physics_smoothing *smoothing)
+{
+    return lull_node_call(gpu->node, gpu->index, 1.0, apply_smoothing, smoothing);
 }

@@ -169,6 +169,10 @@ int lull_driver_unlock(const struct lull_driver_gpu *gpu);
 int lull_driver_limit_memory(const struct lull_driver_gpu *gpu, uint32_t mhz); /* 0: no limit */
 int lull_driver_set_limit(const struct lull_driver_gpu *gpu, double limit_w);
 
+/* Sets power smoothing. */
+int lull_driver_set_smoothing(const struct lull_driver_gpu *gpu,
+                              const struct lull_physics_smoothing *smoothing);
+
 /* Removes workload power profiles from those requested, then adds others. */
 int lull_driver_change_profiles(const struct lull_driver_gpu *gpu, uint32_t removed,
                                 uint32_t added);

@@ -126,6 +126,10 @@ struct lull_gpu_model {
     double max_q_speed_ratio;
     double max_q_energy_ratio;
 
+    /* Power smoothing (NVML): the highest floor that can be set, relative to the highest power
+     * limit; 0: the board has none. */
+    double smoothing_floor_ratio;
+
     double link_w; /* extra power at full link bandwidth */
     double poll_w; /* per communicating SM at fmax */
     double link_gbs;

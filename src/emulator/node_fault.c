@@ -290,6 +290,7 @@ void lull_node_reset_settings(struct lull_node *node, uint32_t gpu)
     physics = lull_node_begin(node, gpu);
     lull_physics_set_limit(physics, physics->model.limit_default_w);
     lull_physics_request_profiles(physics, 0);
+    physics->smoothing.is_enabled = false;
     lull_node_end(node, gpu, true);
     for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
         lull_node_set_setting(node, gpu, lost[i], 0);

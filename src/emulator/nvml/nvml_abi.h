@@ -469,6 +469,18 @@ struct nvml_workload_update { /* it has no version */
     struct nvml_mask profiles;
 };
 
+struct nvml_smoothing_preset {
+    uint32_t version;
+    uint32_t preset;
+    uint32_t parameter;
+    double value;
+};
+
+struct nvml_smoothing_state {
+    uint32_t version;
+    int32_t is_enabled;
+};
+
 _Static_assert(sizeof(struct nvml_pci_info) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_pci_info_ext) == 64, "nvmlPciInfoExt_v1_t");
 _Static_assert(sizeof(struct nvml_memory) == 24, "nvmlMemory_t");
@@ -520,6 +532,8 @@ _Static_assert(sizeof(struct nvml_fabric_v3) == 40, "nvmlGpuFabricInfo_v3_t");
 _Static_assert(sizeof(struct nvml_fabric_v4) == 548, "nvmlGpuFabricInfo_v4_t");
 _Static_assert(sizeof(struct nvml_link_info) == 1612, "nvmlNvLinkInfo_v2_t");
 _Static_assert(sizeof(struct nvml_platform) == 44, "nvmlPlatformInfo_v2_t");
+_Static_assert(sizeof(struct nvml_smoothing_preset) == 24, "nvmlPowerSmoothingProfile_v1_t");
+_Static_assert(sizeof(struct nvml_smoothing_state) == 8, "nvmlPowerSmoothingState_v1_t");
 _Static_assert(sizeof(struct nvml_workload_profiles) == 11256,
                "nvmlWorkloadPowerProfileProfilesInfo_v1_t");
 _Static_assert(sizeof(struct nvml_workload_state) == 100,

@@ -474,6 +474,77 @@ int nvml_field_memory_switch(nvmlDevice_t gpu, struct nvml_field *field, const i
     return field_set_uint(field, gpu->model.memory_lock == LULL_MEMORY_LOCK_DEFERRED ? 1 : 0);
 }
 
+/* ---- power smoothing ---- */
+
+enum {
+    SMOOTHING_ENABLED = 251,
+    SMOOTHING_FLOOR_W = 255,
+    SMOOTHING_MAX_FLOOR_PERCENT = 256,
+    SMOOTHING_MIN_FLOOR_PERCENT = 257,
+    SMOOTHING_PRESETS = 259,
+    PRESET_FLOOR_PERCENT = 260,
+    PRESET_RAMP_UP = 261,
+    PRESET_RAMP_DOWN = 262,
+    PRESET_HYSTERESIS = 263,
+    SMOOTHING_ACTIVE_PRESET = 264,
+};
+
+static int set_preset_field(struct nvml_field *field,
+                            const struct lull_physics_smoothing *smoothing)
+{
+    const struct lull_physics_preset *preset = &smoothing->presets[field->scope];
+
+    switch (field->id) {
+    case PRESET_FLOOR_PERCENT:
+        return field_set_uint(field, (unsigned)lround(preset->floor_ratio * 100));
+    case PRESET_RAMP_UP:
+        return field_set_uint(field, (unsigned)lround(preset->ramp_up_w * 1e3));
+    case PRESET_RAMP_DOWN:
+        return field_set_uint(field, (unsigned)lround(preset->ramp_down_w * 1e3));
+    default:
+        return field_set_uint(field, (unsigned)lround(preset->hysteresis_s * 1e3));
+    }
+}
+
+int nvml_field_smoothing(nvmlDevice_t gpu, struct nvml_field *field, const int *arguments)
+{
+    const unsigned not_set = 0xffffffff;
+    const struct lull_physics *physics;
+    struct lull_physics_smoothing smoothing;
+    double floor_w;
+
+    (void)arguments;
+    if (gpu->model.smoothing_floor_ratio <= 0)
+        return NVML_NOT_SUPPORTED;
+    physics = lull_node_begin(gpu->node, gpu->index);
+    smoothing = physics->smoothing;
+    floor_w = lull_physics_floor_w(physics);
+    lull_node_end(gpu->node, gpu->index, false);
+    switch (field->id) {
+    case SMOOTHING_ENABLED:
+        return field_set_uint(field, smoothing.is_enabled);
+    case SMOOTHING_FLOOR_W:
+        return field_set_uint(field, (unsigned)lround(floor_w));
+    case SMOOTHING_MAX_FLOOR_PERCENT:
+        return field_set_uint(field, (unsigned)lround(gpu->model.smoothing_floor_ratio * 100));
+    case SMOOTHING_MIN_FLOOR_PERCENT:
+        return field_set_uint(field, 0);
+    case SMOOTHING_PRESETS:
+        return field_set_uint(field, LULL_PHYSICS_PRESETS);
+    case SMOOTHING_ACTIVE_PRESET:
+        return field_set_uint(field, smoothing.active);
+    case PRESET_FLOOR_PERCENT:
+    case PRESET_RAMP_UP:
+    case PRESET_RAMP_DOWN:
+    case PRESET_HYSTERESIS:
+        if (field->scope >= LULL_PHYSICS_PRESETS)
+            return NVML_INVALID_ARGUMENT;
+        return set_preset_field(field, &smoothing);
+    default: /* what an administrator has overridden, which nobody can here */
+        return field_set_uint(field, not_set);
+    }
+}
+
 /* ---- all together ---- */
 
 static int read_field(nvmlDevice_t gpu, struct nvml_field *field)

@@ -56,6 +56,7 @@ nvml_field_reader nvml_field_retired_pages;
 nvml_field_reader nvml_field_retired_pending;
 nvml_field_reader nvml_field_scoped_link_errors;
 nvml_field_reader nvml_field_scoped_link_speed;
+nvml_field_reader nvml_field_smoothing;
 nvml_field_reader nvml_field_switch_links;
 nvml_field_reader nvml_field_temperature;
 nvml_field_reader nvml_field_violation;

@@ -196,12 +196,38 @@ void lull_physics_foresee(struct lull_physics *gpu)
     gpu->next_ns = find_next_ns(gpu);
 }
 
+double lull_physics_floor_w(const struct lull_physics *gpu)
+{
+    const struct lull_physics_smoothing *smoothing = &gpu->smoothing;
+
+    if (!smoothing->is_enabled)
+        return 0;
+    return smoothing->presets[smoothing->active].floor_ratio * gpu->model.limit_max_w;
+}
+
+/* Power smoothing burns power while the load is below the floor, until its hysteresis is over. How
+ * fast it ramps is not emulated. */
+static double smoothed_w(struct lull_physics *gpu, double load_w)
+{
+    struct lull_physics_smoothing *smoothing = &gpu->smoothing;
+    const double floor_w = lull_physics_floor_w(gpu);
+
+    if (floor_w <= 0)
+        return load_w;
+    if (smoothing->was_above && load_w < floor_w)
+        smoothing->held_until_ns =
+            gpu->folded_ns +
+            lull_ns_from_ms(smoothing->presets[smoothing->active].hysteresis_s * 1e3);
+    smoothing->was_above = load_w >= floor_w;
+    return smoothing->held_until_ns > gpu->folded_ns ? fmax(load_w, floor_w) : load_w;
+}
+
 void lull_physics_update(struct lull_physics *gpu)
 {
     update_clock(gpu);
     lull_physics_update_work(gpu);
     lull_physics_update_activity(gpu);
-    gpu->power_w = lull_physics_load_w(gpu, gpu->mhz);
+    gpu->power_w = smoothed_w(gpu, lull_physics_load_w(gpu, gpu->mhz));
     watch_limit(gpu);
     lull_physics_foresee(gpu);
 }
@@ -214,6 +240,8 @@ int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu)
         next = lull_earlier_ns(next, gpu->pending[0].effective_ns);
     if (gpu->hw_until_ns > gpu->folded_ns)
         next = lull_earlier_ns(next, gpu->hw_until_ns);
+    if (gpu->smoothing.held_until_ns > gpu->folded_ns)
+        next = lull_earlier_ns(next, gpu->smoothing.held_until_ns);
     next = lull_earlier_ns(next, gpu->over_ns);
     /* The loops of power and heat can change the clock at their ticks only if something is limited.
      */
@@ -439,6 +467,22 @@ void lull_physics_request_profiles(struct lull_physics *gpu, uint32_t requested)
     lull_physics_update(gpu);
 }
 
+/* ---- power smoothing ---- */
+
+/* Values before anything has set others; they are a guess. */
+static const struct lull_physics_preset first_preset = {
+    .floor_ratio = 0, .ramp_up_w = 500, .ramp_down_w = 500, .hysteresis_s = 0.1};
+
+void lull_physics_set_smoothing(struct lull_physics *gpu,
+                                const struct lull_physics_smoothing *smoothing)
+{
+    lull_physics_fold(gpu, gpu->now_ns);
+    gpu->smoothing = *smoothing;
+    gpu->smoothing.was_above = false;
+    gpu->smoothing.held_until_ns = 0;
+    lull_physics_update(gpu);
+}
+
 /* ---- contexts ---- */
 
 void lull_physics_copy(struct lull_physics *to, const struct lull_physics *from)
@@ -537,6 +581,8 @@ void lull_physics_init(struct lull_physics *gpu, const struct lull_gpu_model *mo
     gpu->limit_w = model->limit_default_w;
     gpu->kernel_speed_ratio = 1.0;
     gpu->kernel_power_ratio = 1.0;
+    for (uint32_t i = 0; i < LULL_PHYSICS_PRESETS; i++)
+        gpu->smoothing.presets[i] = first_preset;
     physics_init_unit(gpu);
     gpu->control_ns = now_ns + control_period_ns(gpu);
     gpu->utilization_ns = now_ns + UTILIZATION_TICK_MS * LULL_NS_PER_MS;

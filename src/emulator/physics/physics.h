@@ -173,6 +173,24 @@ struct lull_physics_meter {
     double published_w;
 };
 
+/* One of the settings between which power smoothing can be switched. */
+struct lull_physics_preset {
+    double floor_ratio;  /* of the highest power limit */
+    double ramp_up_w;    /* per second; kept and reported, without effect */
+    double ramp_down_w;  /* as well */
+    double hysteresis_s; /* for so long the floor holds after the load has fallen below it */
+};
+
+enum { LULL_PHYSICS_PRESETS = 5 };
+
+struct lull_physics_smoothing {
+    bool is_enabled;
+    uint32_t active; /* preset in use */
+    struct lull_physics_preset presets[LULL_PHYSICS_PRESETS];
+    bool was_above;        /* the load was above the floor at folded_ns */
+    int64_t held_until_ns; /* the floor holds until then */
+};
+
 /* Rates of a kernel of one profile at one clock, cached because most kernels are alike. */
 struct lull_physics_rate {
     double mhz; /* 0: nothing is kept */
@@ -215,6 +233,7 @@ struct lull_physics {
      */
     uint32_t profiles_requested;
     uint32_t profiles_enforced;
+    struct lull_physics_smoothing smoothing;
     double kernel_speed_ratio; /* of compute kernels under them */
     double kernel_power_ratio;
 
@@ -345,6 +364,11 @@ void lull_physics_set_limit(struct lull_physics *gpu, double limit_w);
 enum { LULL_PROFILE_MAX_P = 0, LULL_PROFILE_MAX_Q = 1 };
 uint32_t lull_physics_excluded_profiles(const struct lull_gpu_model *model, uint32_t profile);
 void lull_physics_request_profiles(struct lull_physics *gpu, uint32_t requested);
+
+/* Sets power smoothing, and its floor in force, W; 0: none. */
+void lull_physics_set_smoothing(struct lull_physics *gpu,
+                                const struct lull_physics_smoothing *smoothing);
+double lull_physics_floor_w(const struct lull_physics *gpu);
 
 /* The step to which a setting leads where neither power nor heat limits the clock. */
 uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
