@@ -9,6 +9,8 @@
 #include "device/device.h"
 #include "governor/report/report_fields.h"
 
+enum { WANTED = LULL_READING_ALL | LULL_READING_PROFILES | LULL_READING_SMOOTHING };
+
 static void set_profiles(json_t *object, const char *key, bool is_known, uint32_t profiles)
 {
     json_object_set_new(
@@ -24,12 +26,15 @@ static json_t *gpu_json(struct lull_devices *devices, uint32_t gpu)
 
     /* All readings are taken at once, so that they are of one moment as far as the driver
      * allows. */
-    lull_device_read(devices, gpu, LULL_READING_ALL | LULL_READING_PROFILES, &now);
+    lull_device_read(devices, gpu, WANTED, &now);
     object = lull_node_gpu_json(gpu, info, &now);
     has_profiles = (now.valid & LULL_READING_PROFILES) != 0;
     set_profiles(object, "power_profiles", info->power_profiles != 0, info->power_profiles);
     set_profiles(object, "power_profiles_requested", has_profiles, now.requested_profiles);
     set_profiles(object, "power_profiles_enforced", has_profiles, now.enforced_profiles);
+    lull_field_known(object, "power_smoothing_floor_w",
+                     now.is_smoothing ? now.smoothing_floor_w : 0,
+                     now.valid & LULL_READING_SMOOTHING);
     return object;
 }
 
@@ -82,7 +87,7 @@ static void gpus_command_print(struct lull_devices *devices, uint32_t gpu)
     const uint32_t count = info->sm_clock_count;
     struct lull_device_reading now;
 
-    lull_device_read(devices, gpu, LULL_READING_ALL | LULL_READING_PROFILES, &now);
+    lull_device_read(devices, gpu, WANTED, &now);
     printf("%3u  %s  %s\n   ", gpu, info->name, info->uuid);
     if (now.valid == 0)
         printf("  its driver reports nothing about it");
@@ -108,6 +113,8 @@ static void gpus_command_print(struct lull_devices *devices, uint32_t gpu)
         printf("  power profiles: ");
         gpus_command_print_words(lull_node_profiles, now.enforced_profiles);
     }
+    if (now.is_smoothing)
+        printf("  power smoothing: floor %u W", now.smoothing_floor_w);
     putchar('\n');
 }
 

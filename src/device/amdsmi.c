@@ -288,6 +288,7 @@ static bool amdsmi_read(void *state, uint32_t gpu, enum lull_reading_field field
     case LULL_READING_REASONS: /* only newer boards report them, in version-specific structures */
     case LULL_READING_XIDS:
     case LULL_READING_PROFILES:
+    case LULL_READING_SMOOTHING:
     case LULL_READING_ALL:
         break;
     }

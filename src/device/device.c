@@ -97,7 +97,7 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
     *reading_out = (struct lull_device_reading){0};
     if (slot == LULL_DEVICE_ABSENT)
         return;
-    for (uint32_t field = 1; field <= LULL_READING_PROFILES; field <<= 1)
+    for (uint32_t field = 1; field <= LULL_READING_SMOOTHING; field <<= 1)
         if ((wanted & field) != 0)
             device_read_field(devices, gpu, slot, field, reading_out);
     if (!device_end_call(devices))
@@ -156,6 +156,10 @@ void lull_device_keep_reading(struct lull_device_reading *kept, uint32_t wanted,
     if ((valid & LULL_READING_PROFILES) != 0) {
         kept->requested_profiles = reading->requested_profiles;
         kept->enforced_profiles = reading->enforced_profiles;
+    }
+    if ((valid & LULL_READING_SMOOTHING) != 0) {
+        kept->is_smoothing = reading->is_smoothing;
+        kept->smoothing_floor_w = reading->smoothing_floor_w;
     }
     kept->valid = (kept->valid & ~wanted) | valid;
     kept->refused = (kept->refused & ~wanted) | (reading->refused & wanted);

@@ -98,7 +98,9 @@ enum lull_reading_field {
     /* NVIDIA: errors since the first request of this field; not in the set of all fields. For one
        thread alone. */
     LULL_READING_XIDS = 1 << 8,
-    LULL_READING_PROFILES = 1 << 9, /* not in the set of all fields */
+    /* NVIDIA, Blackwell and newer; neither is in the set of all fields. */
+    LULL_READING_PROFILES = 1 << 9,
+    LULL_READING_SMOOTHING = 1 << 10,
 };
 
 /*
@@ -138,6 +140,8 @@ struct lull_device_reading {
     uint32_t last_xid;           /* 0: there was none */
     uint32_t requested_profiles; /* enum lull_power_profile; by all programs */
     uint32_t enforced_profiles;
+    bool is_smoothing; /* the driver burns power to hold a floor between phases of work... */
+    uint32_t smoothing_floor_w; /* ...of this power */
 };
 
 /* The most processes reported for one GPU, several times the number in practice. */

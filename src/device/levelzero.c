@@ -256,6 +256,7 @@ static bool levelzero_read(void *state, uint32_t gpu, enum lull_reading_field fi
         return levelzero_read_activity(levelzero, card, &out->utilization_percent);
     case LULL_READING_XIDS:
     case LULL_READING_PROFILES:
+    case LULL_READING_SMOOTHING:
     case LULL_READING_ALL:
         break;
     }

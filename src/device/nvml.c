@@ -106,6 +106,19 @@ static bool read_profiles(struct lull_nvml *nvml, void *device, struct lull_devi
     return true;
 }
 
+static bool read_smoothing(struct lull_nvml *nvml, void *device, struct lull_device_reading *out)
+{
+    uint64_t is_on;
+    uint64_t floor_w;
+
+    if (lull_nvml_read_field(nvml, device, NVML_FIELD_SMOOTHING, 0, &is_on) != NVML_SUCCESS ||
+        lull_nvml_read_field(nvml, device, NVML_FIELD_SMOOTHING_FLOOR, 0, &floor_w) != NVML_SUCCESS)
+        return false;
+    out->is_smoothing = is_on != 0;
+    out->smoothing_floor_w = (uint32_t)floor_w;
+    return true;
+}
+
 static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
                       struct lull_device_reading *out)
 {
@@ -135,6 +148,8 @@ static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
         return read_xids(nvml, gpu, out);
     case LULL_READING_PROFILES:
         return read_profiles(nvml, device, out);
+    case LULL_READING_SMOOTHING:
+        return read_smoothing(nvml, device, out);
     case LULL_READING_ALL:
         break;
     }

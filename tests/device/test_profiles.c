@@ -93,6 +93,31 @@ static void test_requests_leave_those_of_others(void **state)
                      LULL_E_UNSUPPORTED);
 }
 
+/* Its fields are as old as the calls for profiles. */
+static void test_power_smoothing_is_read(void **state)
+{
+    struct lull_physics_smoothing smoothing;
+    struct lull_device_reading reading;
+
+    (void)state;
+    if (!has_calls)
+        return;
+    lull_device_read(devices, 0, LULL_READING_SMOOTHING, &reading);
+    assert_int_equal(reading.valid, LULL_READING_SMOOTHING);
+    assert_false(reading.is_smoothing);
+    smoothing = lull_node_begin(node, 0)->smoothing;
+    lull_node_end(node, 0, false);
+    smoothing.is_enabled = true;
+    smoothing.presets[0].floor_ratio = 0.3;
+    lull_physics_set_smoothing(lull_node_begin(node, 0), &smoothing);
+    lull_node_end(node, 0, true);
+    lull_device_read(devices, 0, LULL_READING_SMOOTHING, &reading);
+    assert_true(reading.is_smoothing);
+    assert_int_equal(reading.smoothing_floor_w, 300);
+    lull_device_read(devices, 1, LULL_READING_SMOOTHING, &reading);
+    assert_int_equal(reading.valid, 0);
+}
+
 static void test_a_right_is_needed(void **state)
 {
     struct lull_error error = {0};
@@ -110,6 +135,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_gpus_say_which_profiles_they_have, start, stop),
         cmocka_unit_test_setup_teardown(test_requests_leave_those_of_others, start, stop),
+        cmocka_unit_test_setup_teardown(test_power_smoothing_is_read, start, stop),
         cmocka_unit_test_setup_teardown(test_a_right_is_needed, start, stop),
     };
 
