@@ -159,6 +159,12 @@ static void break_counter(void)
     facts.gpus[1].has_energy_counter = false;
 }
 
+static void break_smoothing(void)
+{
+    facts.gpus[1].is_smoothing = true;
+    facts.gpus[1].smoothing_floor_w = 400;
+}
+
 static void break_lock(void)
 {
     facts.gpus[1].lock = LULL_LOCK_FOREIGN;
@@ -351,6 +357,7 @@ static const struct broken {
     {break_clocks, "clocks", LULL_DOCTOR_PROBLEM, "use lull run to measure only"},
     {break_limits, "power_limits", LULL_DOCTOR_WARNING, "use clocks only"},
     {break_counter, "energy_counter", LULL_DOCTOR_WARNING, "use a newer driver"},
+    {break_smoothing, "power_smoothing", LULL_DOCTOR_WARNING, "if the site does not need it"},
     {break_lock, "clock_lock", LULL_DOCTOR_PROBLEM, "sudo nvidia-smi -i 1 -rgc"},
     {break_lock_amd, "clock_lock", LULL_DOCTOR_PROBLEM, "sudo amd-smi reset --clocks"},
     {break_lock_of_lulld, "clock_lock", LULL_DOCTOR_PROBLEM, "sudo nvidia-smi -i 1 -rgc"},

@@ -49,6 +49,8 @@ struct lull_doctor_gpu {
     uint32_t highest_mhz;
     uint32_t limit_mw; /* 0: unknown, as the next */
     uint32_t default_limit_mw;
+    bool is_smoothing; /* the driver burns power to hold a floor... */
+    uint32_t smoothing_floor_w;
     struct lull_doctor_lease lease;
 };
 

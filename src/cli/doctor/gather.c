@@ -114,9 +114,11 @@ static void gpu_gather(struct lull_devices *devices, uint32_t index, struct lull
     gpu->has_energy_counter = (info->capabilities & LULL_CAPABILITY_ENERGY_COUNTER) != 0;
     gpu->default_limit_mw = info->power_limit_default_mw;
     gpu_gather_clocks(info, gpu);
-    lull_device_read(devices, index, LULL_READING_POWER_LIMIT, &reading);
+    lull_device_read(devices, index, LULL_READING_POWER_LIMIT | LULL_READING_SMOOTHING, &reading);
     if ((reading.valid & LULL_READING_POWER_LIMIT) != 0 && !info->has_only_module_power)
         gpu->limit_mw = reading.power_limit_mw;
+    gpu->is_smoothing = reading.is_smoothing;
+    gpu->smoothing_floor_w = reading.smoothing_floor_w;
 }
 
 static struct lull_devices *driver_gather(struct lull_doctor_facts *facts)

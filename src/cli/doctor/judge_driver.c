@@ -147,6 +147,15 @@ static void gpu_judge_settings(const struct lull_doctor_facts *facts, uint32_t i
                                gpu->default_limit_mw / 1000);
         lull_doctor_of_gpu(findings, index);
     }
+    if (gpu->is_smoothing) {
+        finding = lull_doctor_add(findings, "power_smoothing", LULL_DOCTOR_WARNING,
+                                  "power smoothing is on: the driver burns power to hold %" PRIu32
+                                  " W between phases of work, which takes savings away",
+                                  gpu->smoothing_floor_w);
+        lull_doctor_advise(finding, "if the site does not need it, switch it off with nvidia-smi "
+                                    "power-smoothing");
+        lull_doctor_of_gpu(findings, index);
+    }
 }
 
 /* Judges what a GPU supports. Returns true if its clocks cannot be set. */
