@@ -234,7 +234,8 @@ static void fork_child(struct own *own, const struct client_task *task)
 
 static void carry_out(struct own *own, const struct client_task *task)
 {
-    const struct lull_limit_request limit = {.limit_mw = task->limit_mw};
+    const struct lull_limit_request limit = {.limit_mw = task->limit_mw,
+                                             .profiles = task->profiles};
 
     switch (task->order) {
     case CLIENT_CONNECT:

@@ -20,7 +20,7 @@ enum client_order {
     CLIENT_SEND_FD,  /* `packet` with a descriptor */
     CLIENT_RECEIVE,  /* messages that are there; waits a moment if there are none */
     CLIENT_POST,     /* `request` for GPU `slot`, and ring */
-    CLIENT_LIMIT,    /* `limit_mw` for GPU `slot`, and ring */
+    CLIENT_LIMIT,    /* `limit_mw` and `profiles` for GPU `slot`, and ring */
     CLIENT_SCRIBBLE, /* random words all over the command table, and ring */
     CLIENT_RING,     /* `count` times */
     CLIENT_FORK,     /* a child that keeps all descriptors and sends `packet` */
@@ -44,6 +44,7 @@ struct client_task {
     uint32_t slot;
     uint32_t count;
     uint32_t limit_mw;
+    uint32_t profiles;
     uint64_t seed;
     struct lull_switch_request request;
     uint32_t size;

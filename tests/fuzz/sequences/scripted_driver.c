@@ -28,6 +28,7 @@ enum { RAISINGS = 3, LIMITS = 6 };
 static struct gpu {
     uint32_t locked_mhz; /* 0: it is not */
     uint32_t limit_mw;
+    uint32_t profiles;
     struct lull_band allowed; /* to the last holder of the lease; zeros: there was none */
     int64_t leased_ns;
     uint32_t raisings; /* between two clocks, since the lease began */
@@ -65,8 +66,10 @@ void driver_init(struct lull_journal *journal, driver_violation *violation)
 {
     journal_seen = journal;
     report = violation;
-    for (uint32_t i = 0; i < DRIVER_GPUS; i++)
+    for (uint32_t i = 0; i < DRIVER_GPUS; i++) {
         gpus[i].limit_mw = DRIVER_LIMIT_MW;
+        gpus[i].profiles = DRIVER_OTHERS_PROFILE;
+    }
 }
 
 void driver_begin(void)
@@ -120,7 +123,7 @@ int driver_find_touched(void)
     for (int i = 0; i < DRIVER_GPUS; i++)
         /* A lock at the highest clock cannot be seen, and holds nothing down. */
         if ((gpus[i].locked_mhz != 0 && gpus[i].locked_mhz != DRIVER_HIGHEST_MHZ) ||
-            gpus[i].limit_mw != DRIVER_LIMIT_MW)
+            gpus[i].limit_mw != DRIVER_LIMIT_MW || gpus[i].profiles != DRIVER_OTHERS_PROFILE)
             found = i;
     pthread_mutex_unlock(&lock);
     return found;
@@ -243,6 +246,23 @@ static void check_limit(uint32_t gpu, uint32_t limit_mw)
     check_record(gpu, true, limit_mw);
 }
 
+static void check_profiles(uint32_t gpu, uint32_t profiles, bool is_added)
+{
+    struct lull_journal_record record;
+    char uuid[96];
+
+    if ((profiles & DRIVER_OTHERS_PROFILE) != 0)
+        report("I3: a power profile that another program has requested", gpu, profiles);
+    if (!is_added)
+        return;
+    if ((profiles & ~gpus[gpu].allowed.profiles) != 0)
+        report("I3: a power profile that the lease's user may not request", gpu, profiles);
+    driver_uuid(gpu, uuid, sizeof(uuid));
+    if (lull_journal_load(journal_seen, uuid, &record, NULL) < 0 ||
+        (profiles & ~record.written.profiles) != 0)
+        report("I2: power profiles are added that no record names", gpu, profiles);
+}
+
 /* Counts what a lease has a share of. */
 static void check_share(uint32_t gpu, bool is_raising, bool is_limit)
 {
@@ -345,7 +365,9 @@ static int describe(void *state, uint32_t gpu, struct lull_device_info *info_out
     (void)err;
     *info_out = (struct lull_device_info){
         .name = "scripted",
-        .capabilities = LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_POWER_LIMIT,
+        .capabilities =
+            LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_POWER_LIMIT | LULL_CAPABILITY_POWER_PROFILES,
+        .power_profiles = DRIVER_PROFILES,
         .sm_clock_count = (DRIVER_HIGHEST_MHZ - DRIVER_LOWEST_MHZ) / STEP_MHZ + 1,
         .power_limit_min_mw = DRIVER_LEAST_LIMIT_MW,
         .power_limit_max_mw = DRIVER_MOST_LIMIT_MW,
@@ -375,9 +397,11 @@ static bool read_one(void *state, uint32_t gpu, enum lull_reading_field field,
         out->reasons = is_idle ? LULL_CLOCK_REASON_IDLE : 0;
     if (field == LULL_READING_POWER_LIMIT)
         out->power_limit_mw = gpus[gpu].limit_mw;
+    if (field == LULL_READING_PROFILES)
+        out->requested_profiles = out->enforced_profiles = gpus[gpu].profiles;
     pthread_mutex_unlock(&lock);
     return field == LULL_READING_SM_CLOCK || field == LULL_READING_REASONS ||
-           field == LULL_READING_POWER_LIMIT;
+           field == LULL_READING_POWER_LIMIT || field == LULL_READING_PROFILES;
 }
 
 /* With the lock. Whether the call has an effect goes to *has_effect_out. */
@@ -483,6 +507,25 @@ static int set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw, struct 
     return result;
 }
 
+static int change_profiles(void *state, uint32_t gpu, uint32_t profiles, bool is_added,
+                           struct lull_error *err)
+{
+    bool has_effect;
+    int result;
+
+    (void)state;
+    pthread_mutex_lock(&lock);
+    check_profiles(gpu, profiles, is_added);
+    result = call(gpu, &has_effect, err);
+    if (has_effect && is_added)
+        gpus[gpu].profiles |= profiles;
+    else if (has_effect)
+        gpus[gpu].profiles &= ~profiles;
+    tell(gpu, is_added ? "add profiles" : "remove profiles", profiles, result, has_effect);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
 /* Stands for the NVML one, which the linker then leaves out. */
 const struct lull_vendor lull_nvml_vendor = {
     .name = "nvidia",
@@ -494,4 +537,5 @@ const struct lull_vendor lull_nvml_vendor = {
     .lock_sm = lock_sm,
     .reset_sm = reset_sm,
     .set_power_limit = set_power_limit,
+    .change_profiles = change_profiles,
 };

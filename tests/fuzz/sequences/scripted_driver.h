@@ -19,6 +19,9 @@ enum {
     DRIVER_LIMIT_MW = 350000, /* before another one is set */
     DRIVER_LEAST_LIMIT_MW = 100000,
     DRIVER_MOST_LIMIT_MW = 400000,
+    DRIVER_PROFILES =
+        LULL_POWER_PROFILE_MAX_Q | LULL_POWER_PROFILE_COMPUTE | LULL_POWER_PROFILE_NETWORK,
+    DRIVER_OTHERS_PROFILE = LULL_POWER_PROFILE_NETWORK, /* requested by another program */
 };
 
 /* Faults of a GPU. */

@@ -355,12 +355,16 @@ static void step_limit(struct client *client)
                                bands[gpu].min_limit_mw + below(100000),
                                UINT32_MAX,
                                1};
+    const uint32_t profiles[] = {0, LULL_POWER_PROFILE_MAX_Q, LULL_POWER_PROFILE_COMPUTE,
+                                 DRIVER_PROFILES, UINT32_MAX};
     const struct client_task task = {.order = CLIENT_LIMIT,
                                      .slot = gpu,
-                                     .limit_mw = limits[below(sizeof(limits) / sizeof(limits[0]))]};
+                                     .limit_mw = limits[below(sizeof(limits) / sizeof(limits[0]))],
+                                     .profiles =
+                                         profiles[below(sizeof(profiles) / sizeof(profiles[0]))]};
 
     give_task(client, &task);
-    note("(%u %u) ", gpu, task.limit_mw);
+    note("(%u %u 0x%x) ", gpu, task.limit_mw, task.profiles);
 }
 
 static void step_scribble(struct client *client)

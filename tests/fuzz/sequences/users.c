@@ -32,6 +32,7 @@ const char users_policy[] = "[lulld]\n"
                             "[user 3002]\n"
                             "gpus = all\n"
                             "min-sm-mhz = 607\n"
+                            "power-profiles = yes\n"
                             "[group 4003]\n"
                             "gpus = all\n"
                             "min-power-w = 180\n"
@@ -49,14 +50,15 @@ static const struct user {
     uint32_t gpus;     /* a bit for each that the user may control */
     bool may_administer;
     uint32_t min_mhz, max_mhz, min_w, max_w;
+    bool may_request_profiles;
 } users[USERS] = {
     [USER_STRANGER] = {3000, 3000, NO_GROUP, 0, false, 0, DRIVER_HIGHEST_MHZ, 0, MAX_W},
     [USER_SOME] = {3001, 3001, NO_GROUP, 3, false, 305, 907, 0, MAX_W},
-    [USER_FLOOR] = {3002, 3002, 4004, 7, false, 607, DRIVER_HIGHEST_MHZ, 0, MAX_W},
+    [USER_FLOOR] = {3002, 3002, 4004, 7, false, 607, DRIVER_HIGHEST_MHZ, 0, MAX_W, true},
     [USER_POWER] = {3003, 3003, 4003, 7, false, 0, DRIVER_HIGHEST_MHZ, 180, 260},
     [USER_PLAIN] = {3004, 4004, NO_GROUP, 7, false, 0, DRIVER_HIGHEST_MHZ, 0, MAX_W},
     [USER_OPERATOR] = {3005, 3005, 4005, 0, true, 0, DRIVER_HIGHEST_MHZ, 0, MAX_W},
-    [USER_ROOT] = {0, 0, NO_GROUP, 7, true, 0, DRIVER_HIGHEST_MHZ, 0, MAX_W},
+    [USER_ROOT] = {0, 0, NO_GROUP, 7, true, 0, DRIVER_HIGHEST_MHZ, 0, MAX_W, true},
     [USER_DENIED] = {3007, 4007, NO_GROUP, 0, false, 0, DRIVER_HIGHEST_MHZ, 0, MAX_W},
 };
 
@@ -192,6 +194,7 @@ static struct lull_band allowed_to(const struct user *user, uint32_t gpu,
         .max_mhz = lower(wanted->max_mhz, cap_mhz),
         .min_limit_mw = higher(wanted->min_limit_mw, lower(user->min_w, cap_w) * 1000),
         .max_limit_mw = lower(wanted->max_limit_mw, cap_w * 1000),
+        .profiles = user->may_request_profiles ? DRIVER_PROFILES : 0,
     };
 }
 
@@ -217,6 +220,8 @@ int __wrap_lull_enforcer_grant(struct lull_enforcer *enforcer, uint32_t gpu, uin
     if (band->max_limit_mw != 0 &&
         (band->min_limit_mw < allowed.min_limit_mw || band->max_limit_mw > allowed.max_limit_mw))
         report("P: a lease whose power limits the policy does not permit", gpu, (uint64_t)user);
+    if ((band->profiles & ~allowed.profiles) != 0)
+        report("P: a lease whose power profiles the policy does not permit", gpu, (uint64_t)user);
     if (band->max_limit_mw == 0)
         allowed.min_limit_mw = allowed.max_limit_mw = 0;
     driver_lease(gpu, &allowed);
