@@ -35,6 +35,7 @@ extern const struct lull_program_command lull_restore_command;
 extern const struct lull_program_command lull_resume_command;
 extern const struct lull_program_command lull_revoke_command;
 extern const struct lull_program_command lull_run_command;
+extern const struct lull_program_command lull_selftest_command;
 extern const struct lull_program_command lull_serve_command;
 extern const struct lull_program_command lull_simulate_command;
 extern const struct lull_program_command lull_status_command;

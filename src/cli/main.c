@@ -62,6 +62,7 @@ int main(int argc, char **argv)
                                                                   &lull_batch_forget_command,
                                                                   &lull_doctor_command,
                                                                   &lull_gpus_command,
+                                                                  &lull_selftest_command,
                                                                   &lull_meter_command,
                                                                   &lull_energy_command,
                                                                   &lull_calibrate_command,

@@ -1,6 +1,6 @@
 /*
  * Runs a command as a job whose probes are requested everything, and prints their reports as JSON:
- *   gpu_watch COMMAND...
+ *   lull-watch COMMAND...
  * It replaces the governor and cannot set clocks. One object per process: events by
  * kind, the times of kernels and compute runs, and how the recording of kernels ended.
  * Exit status: the command's; 125 if the watch itself failed.
@@ -129,7 +129,7 @@ int main(int argc, char *argv[])
         return 125;
     snprintf(path, sizeof(path), "/dev/shm/lull-watch-%ld", (long)getpid());
     if (lull_event_segment_create(path, &job, &err) < 0) {
-        fprintf(stderr, "gpu_watch: %s\n", err.text);
+        fprintf(stderr, "lull-watch: %s\n", err.text);
         return 125;
     }
     setenv(LULL_JOB_ENV, path, 1);
