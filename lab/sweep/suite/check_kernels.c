@@ -1,8 +1,8 @@
 /*
  * Builds, runs and checks every kernel of the suite on the first GPU that CUDA shows, at its
  * present clocks: nothing is set. Prints a JSON array with one object per kernel. Usage:
- * lull-check-kernels [SECONDS [FILE]], SECONDS a kernel (0.2). Exit status: 0 all passed or were skipped;
- * 1 one failed; 77 nothing could be run. SPDX-License-Identifier: Apache-2.0
+ * lull-check-kernels [SECONDS [FILE]], SECONDS a kernel (0.2). Exit status: 0 all passed or were
+ * skipped; 1 one failed; 77 nothing could be run. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdbool.h>
 #include <stdio.h>

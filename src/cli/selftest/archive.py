@@ -1,4 +1,5 @@
 """The archive of a selftest: files without personal data, and the list of what was removed. SPDX-License-Identifier: Apache-2.0"""
+import csv
 import gzip
 import io
 import json
@@ -24,6 +25,17 @@ class Archive:
 
     def add_text(self, name, text):
         self.files[name] = self.scrubber.text(text)
+
+    def add_table(self, name, path):
+        """A dataset of lull sweep and its description; returns the number of rows."""
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        for row in rows:
+            self.scrubber.remember(row["gpu_uuid_hash"], "UUID")
+        for file_name in (path, path + ".json"):
+            with open(file_name, encoding="utf-8") as file:
+                self.add_text(name + file_name[len(path):], file.read())
+        return len(rows)
 
     def removed(self):
         return dict(sorted(self.scrubber.removed.items()))

@@ -40,6 +40,7 @@ class Machine:
         self.deadline = None
         self.place = None  # a folder for files of the steps
         self.device = None  # lull gpus --json
+        self.torch_gpus = None  # how many PyTorch has; "": there is no PyTorch; None: not known yet
 
     def begin(self, budget_s):
         self.deadline = time.monotonic() + budget_s
@@ -114,21 +115,22 @@ def one_process(processes):
     return found[0]
 
 
-def needs_torch():
-    """Whether PyTorch with CUDA is there, and how many GPUs it has. Another process imports it."""
-    done = subprocess.run([sys.executable, "-c", "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"],
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120, check=False)
-    if done.returncode != 0:
+def needs_torch(machine):
+    """Returns how many GPUs PyTorch has. Another process imports it, once."""
+    if machine.torch_gpus is None:
+        done = machine.run([sys.executable, "-c", "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"])
+        machine.torch_gpus = done.stdout.strip() if done.returncode == 0 else ""
+    if machine.torch_gpus == "":
         raise Missing(f"no PyTorch in {sys.executable}")
-    if int(done.stdout) == 0:
+    if machine.torch_gpus == "0":
         raise Missing("PyTorch without CUDA")
-    return int(done.stdout)
+    return int(machine.torch_gpus)
 
 
-def needs_nccl():
+def needs_nccl(machine):
     """What a job needs in its environment to load NCCL: nothing, or the folder of the package nvidia-nccl."""
     find = "import ctypes\ntry:\n ctypes.CDLL('libnccl.so.2')\nexcept OSError:\n import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])"
-    done = subprocess.run([sys.executable, "-c", find], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60, check=False)
+    done = machine.run([sys.executable, "-c", find])
     if done.returncode != 0:
         raise Missing(f"no libnccl.so.2, and no package nvidia-nccl in {sys.executable}")
     folders = [os.path.join(done.stdout.strip(), "lib")] if done.stdout.strip() else []
@@ -149,7 +151,7 @@ def check_nvml(machine):
 
 def check_plugin(machine):
     """KernelCh events of the profiler plugin under real NCCL."""
-    nccl = needs_nccl()
+    nccl = needs_nccl(machine)
     plugin = machine.file("libnccl-profiler-lull.so")
     job, found = machine.watch([sys.executable, os.path.join(HERE, "nccl_self.py"), str(ROUNDS)],
                                NCCL_PROFILER_PLUGIN=plugin, **nccl)
@@ -162,7 +164,7 @@ def check_plugin(machine):
 
 def check_markers(machine):
     """The marker shim before real NCCL, without the plugin."""
-    nccl = needs_nccl()
+    nccl = needs_nccl(machine)
     shim = machine.file("liblull-nccl.so")
     _, found = machine.watch([sys.executable, os.path.join(HERE, "nccl_self.py"), str(ROUNDS)],
                              LD_PRELOAD=shim, NCCL_PROFILER_PLUGIN="none", **nccl)
@@ -175,7 +177,7 @@ def check_markers(machine):
 
 def check_window(machine):
     """Computation by the CUPTI window against CUDA's own events."""
-    needs_torch()
+    needs_torch(machine)
     job, found = machine.watch([sys.executable, os.path.join(HERE, "torch_job.py")],
                                CUDA_INJECTION64_PATH=machine.file("liblull-cupti.so"))
     found = one_process(found)
@@ -189,7 +191,7 @@ def check_window(machine):
 
 def check_window_aside(machine):
     """Beside torch.profiler the window must not disturb; whether it is refused depends on CUPTI."""
-    needs_torch()
+    needs_torch(machine)
     job, found = machine.watch([sys.executable, os.path.join(HERE, "torch_job.py"), "--profile"],
                                CUDA_INJECTION64_PATH=machine.file("liblull-cupti.so"))
     expect(job[0]["batches"] > 0, "the job did nothing")
@@ -198,7 +200,7 @@ def check_window_aside(machine):
 
 def check_torch_ranks(machine):
     """All probes together under PyTorch on two GPUs."""
-    if needs_torch() < 2:
+    if needs_torch(machine) < 2:
         raise Missing("two GPUs")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
                os.path.join(HERE, "torch_job.py")]

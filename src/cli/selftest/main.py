@@ -19,8 +19,11 @@ from machine import machine_facts
 from nvml_dump import make_record
 
 SETTINGS = ("power_limit_w", "sm_clock_min_mhz", "sm_clock_max_mhz", "memory_clock_max_mhz")
-COMPARE_S, QUICK_COMPARE_S = 60.0, 5.0
-SWEEP_RUN_S = 4.0
+COMPARE_S, QUICK_COMPARE_S = 60.0, 3.0
+SWEEP_RUN_S = 1.0
+SWEEP = ["--repeats=1", "--warm-up=0", "--idle=5", "--soak=2", "--window=2", "--window-most=6", "--grid=sm=4"]
+QUICK_SWEEP = ["--repeats=1", "--warm-up=0", "--idle=1", "--soak=0", "--window=0.5", "--window-most=1", "--grid=sm=2"]
+PLAYED_ITERATION_MS = 106.0  # at the highest clock of an A100
 UNSUPPORTED = 4
 SEND = "open an issue of Lull and attach it (docs/developer/gpu-checks.md)"
 
@@ -84,7 +87,8 @@ class Selftest:
             return [sys.executable, os.path.join(checks.HERE, "job.py"), *self.job_words(seconds, **parts)]
         if self.is_emulated:
             ranks = min(2, len(self.machine.device["gpus"]))
-            return [self.machine.lull, "play", "--preset", "resnet50-ddp", f"--ranks={ranks}", f"--seconds={seconds}"]
+            iterations = max(3, int(seconds * 1e3 / PLAYED_ITERATION_MS))
+            return [self.machine.lull, "play", "--preset", "resnet50-ddp", f"--ranks={ranks}", f"--iterations={iterations}"]
         raise Missing("the bundled job cannot run here (step job)")
 
     def lull_words(self):
@@ -101,20 +105,15 @@ class Selftest:
 
     def step_sweep(self):
         self.refuse_busy_gpu()
-        seconds = 1.0 if self.arguments.quick else SWEEP_RUN_S
-        found = {}
+        found, shape = {}, QUICK_SWEEP if self.arguments.quick else SWEEP
         for name, parts in (("compute", {"size": 0, "idle_ms": 0}), ("copy", {"loops": 0, "idle_ms": 0})):
             output = os.path.join(self.machine.place, f"sweep-{name}.csv")
-            done = self.run_lull("sweep", "--quiet", *self.lull_words(), f"--output={output}", "--repeats=1", "--warm-up=0",
-                                 f"--idle={1 if self.arguments.quick else 5}", f"--grid=sm={2 if self.arguments.quick else 5}", "--",
-                                 *self.job_command(seconds, **parts))
+            done = self.run_lull("sweep", "--quiet", *self.lull_words(), *shape, f"--output={output}", "--",
+                                 *self.job_command(SWEEP_RUN_S, **parts))
             if done.returncode != 0 and "not installed" in done.stderr:
                 raise Missing(done.stderr.strip())
             checks.expect(os.path.exists(output), f"lull sweep ended with {done.returncode}: {done.stderr.strip()[-300:]}")
-            with open(output, encoding="utf-8") as file:
-                text = file.read()
-            self.archive.add_text(f"sweep-{name}.csv", text)
-            found[name] = {"rows": len(text.splitlines()) - 1}
+            found[name] = {"rows": self.archive.add_table(f"sweep-{name}.csv", output)}
             if self.work is None:
                 break  # a played job has no parts
         return found
@@ -148,8 +147,8 @@ class Selftest:
         """Each step with the seconds that it may take: ten minutes for all."""
         return [("dump", 60, self.step_dump), ("machine", 5, self.step_machine), ("doctor", 15, self.step_doctor),
                 *((name, seconds, self.check(name)) for name, seconds in (
-                    ("nvml", 10), ("plugin", 20), ("markers", 20), ("window", 30), ("window_aside", 30), ("torch_ranks", 45), ("kernels", 75))),
-                ("job", 20, self.step_job), ("sweep", 90, self.needs_clocks(self.step_sweep)),
+                    ("nvml", 10), ("plugin", 20), ("markers", 20), ("window", 30), ("window_aside", 30), ("torch_ranks", 45), ("kernels", 60))),
+                ("job", 20, self.step_job), ("sweep", 120, self.needs_clocks(self.step_sweep)),
                 ("compare", 160, self.needs_clocks(self.step_compare))]
 
     def settings(self):

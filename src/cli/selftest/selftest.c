@@ -54,8 +54,8 @@ static int selftest_start(const struct selftest_arguments *arguments, struct lul
     char output[64];
     const time_t now = time(NULL);
     struct tm day;
-    int result = lull_file_find_own("cli/selftest/main.py", "selftest/main.py", script,
-                                    sizeof(script), err);
+    int result =
+        lull_file_find_own("cli/selftest/main.py", "selftest/main.py", script, sizeof(script), err);
 
     if (result < 0)
         return result;

@@ -18,7 +18,7 @@
 
 enum { KINDS = LULL_EVENT_COMMUNICATOR + 1, BATCH = 512, TAGS = 65536 };
 
-struct total {
+struct watch_total {
     uint64_t counts[KINDS];
     int64_t begin_ns[TAGS]; /* of the kernel with this tag that runs; 0 none */
     uint64_t kernels;       /* with both edges */
@@ -30,9 +30,9 @@ struct total {
     int32_t failure;
 };
 
-static struct total totals[LULL_JOB_MAX_PROCESSES];
+static struct watch_total totals[LULL_JOB_MAX_PROCESSES];
 
-static void account_kernel(struct total *total, const struct lull_event *event)
+static void account_kernel(struct watch_total *total, const struct lull_event *event)
 {
     int64_t *begin_ns = &total->begin_ns[event->thread % TAGS];
 
@@ -52,7 +52,7 @@ static void account_kernel(struct total *total, const struct lull_event *event)
     *begin_ns = 0;
 }
 
-static void account(struct total *total, const struct lull_event *event)
+static void account(struct watch_total *total, const struct lull_event *event)
 {
     if (event->kind >= KINDS)
         return;
@@ -84,7 +84,7 @@ static void drain(struct lull_event_segment *job)
 
 static void print_process(const struct lull_event_segment *job, uint32_t slot)
 {
-    const struct total *total = &totals[slot];
+    const struct watch_total *total = &totals[slot];
     struct lull_process_info info = {-1, -1, -1, -1, "?"};
 
     lull_event_segment_process(job, slot, &info);
