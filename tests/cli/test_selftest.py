@@ -4,8 +4,10 @@ GPUs in data/dumps.
 
 Usage: test_selftest.py LULL SOURCE SCRIPTS    SPDX-License-Identifier: Apache-2.0
 """
+import contextlib
 import ctypes
 import gzip
+import io
 import json
 import os
 import re
@@ -13,12 +15,15 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 LULL, SOURCE, SCRIPTS = sys.argv[1:4]
 sys.path.insert(0, SCRIPTS)
 import dump_case  # pylint: disable=wrong-import-position
+import job  # pylint: disable=wrong-import-position
 import nvml_dump  # pylint: disable=wrong-import-position
 from archive import Archive  # pylint: disable=wrong-import-position
 from scrub import Scrubber  # pylint: disable=wrong-import-position
@@ -192,6 +197,71 @@ class Record(unittest.TestCase):
         record = record_of("1xA40", fault="call_hang_ms=nvmlDeviceGetPowerUsage/20000", call_s=1)
         self.assertEqual(record["unfinished"], {"nvmlDeviceGetPowerUsage": "it took too long"})
         self.assertIn(0, codes(record, "nvmlDeviceGetVbiosVersion"))
+
+
+class FakeCuda:
+    """A CUDA driver whose kernels take their time when the host waits for them."""
+    LOOP_MS, COPY_GB_PER_MS = 1e-4, 1.0
+
+    def __init__(self, _):
+        self.names, self.launches, self.pending_ms = {}, [], 0.0
+
+    def __getattr__(self, name):
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+        return lambda *_: 0
+
+    def cuDeviceGetAttribute(self, value, attribute, _):
+        ctypes.cast(value, ctypes.POINTER(ctypes.c_int))[0] = 100 if attribute == 16 else 0
+        return 0
+
+    def cuModuleLoadData(self, _, image):
+        assert image.value.count(b".visible .entry") == 2
+        return 0
+
+    def cuModuleGetFunction(self, function, _, name):
+        self.names[len(self.names) + 1] = name
+        ctypes.cast(function, ctypes.POINTER(ctypes.c_void_p))[0] = len(self.names)
+        return 0
+
+    def cuLaunchKernel(self, function, blocks, *rest):
+        name, pointers = self.names[function.value], rest[7]
+        last = ctypes.cast(pointers[len(pointers) - 1], ctypes.POINTER(ctypes.c_uint32 if name == b"compute" else ctypes.c_uint64))[0]
+        self.launches.append((name, blocks, last))
+        self.pending_ms += last * self.LOOP_MS if name == b"compute" else last * 1e-9 / self.COPY_GB_PER_MS
+        return 0
+
+    def cuCtxSynchronize(self):
+        time.sleep(self.pending_ms * 1e-3)
+        self.pending_ms = 0.0
+        return 0
+
+
+class Job(unittest.TestCase):
+    """The bundled job on a driver that keeps its times."""
+
+    def run_job(self, *words):
+        cuda = FakeCuda("")
+        with unittest.mock.patch.object(job.ctypes, "CDLL", lambda name: cuda if "cuda" in name else unittest.mock.DEFAULT), \
+                unittest.mock.patch.object(job.sys, "argv", ["job.py", *words]), contextlib.redirect_stdout(io.StringIO()) as out, \
+                unittest.mock.patch.object(job, "load_marks", lambda: (lambda: None, lambda name: None, lambda name: None)):
+            self.assertEqual(job.main(), 0)
+        return json.loads(out.getvalue()), cuda.launches
+
+    def test_work_is_measured(self):
+        work, launches = self.run_job("--measure")
+        self.assertAlmostEqual(work["loops"] * FakeCuda.LOOP_MS, job.COMPUTE_MS, delta=job.COMPUTE_MS / 2)
+        self.assertLess(work["bytes"] * 1e-9 / FakeCuda.COPY_GB_PER_MS, job.COPY_MS * 1.1)
+        self.assertEqual((work["bytes"] % 16, {blocks for _, blocks, _ in launches}), (0, {800}))
+
+    def test_iterations_do_the_work(self):
+        found, launches = self.run_job("1000", "300000000", "1", "3")
+        self.assertEqual([(name, amount) for name, _, amount in launches],
+                         3 * [(b"compute", 1000), (b"copy", job.BUFFER_BYTES), (b"copy", 300000000 - job.BUFFER_BYTES)])
+        self.assertEqual(found["iterations"], 3)
+        self.assertGreater(found["iteration_ms"], 1)
+        found, launches = self.run_job("0", "16", "0", "2")
+        self.assertEqual([name for name, *_ in launches], [b"copy", b"copy"])
 
 
 class Dumps(unittest.TestCase):

@@ -13,15 +13,15 @@ FOLDER = "lull-selftest"
 
 class Archive:
     def __init__(self):
-        self.files = {}
+        self.files = {}  # texts, and documents
         self.scrubber = Scrubber()
 
     def add_document(self, name, document):
-        self.files[name] = json.dumps(self.scrubber.document(document), indent=1)
+        self.files[name] = self.scrubber.document(document)
 
     def add_record(self, name, record):
         """A record of nvml_dump, whose identities are removed from all files that follow, too."""
-        self.files[name] = json.dumps(self.scrubber.record(record))
+        self.files[name] = self.scrubber.record(record)
 
     def add_text(self, name, text):
         self.files[name] = self.scrubber.text(text)
@@ -43,20 +43,20 @@ class Archive:
     def find_left(self):
         """Names of files in which the scrubber would still remove something; it then has an error."""
         left = []
-        for name, text in self.files.items():
+        for name, content in self.files.items():
             again = Scrubber(self.scrubber.names)
-            again.text(text)
+            again.document(content)
             if again.removed:
                 left.append(f"{name} ({', '.join(again.removed)})")
         return left
 
     def write(self, path):
         """Writes PATH whole or not at all. No owner, no time and no folder of this machine is in it."""
-        self.files["removed.json"] = json.dumps(self.removed(), indent=1)
+        self.files["removed.json"] = self.removed()
         data = io.BytesIO()
         with gzip.GzipFile(filename="", fileobj=data, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
-            for name, text in self.files.items():
-                content = text.encode("utf-8")
+            for name, content in self.files.items():
+                content = (content if isinstance(content, str) else json.dumps(content, indent=1)).encode("utf-8")
                 entry = tarfile.TarInfo(f"{FOLDER}/{name}")
                 entry.size = len(content)
                 tar.addfile(entry, io.BytesIO(content))

@@ -28,6 +28,7 @@ class Gpu:
 
     def __init__(self):
         try:
+            os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as NVML and lull sweep count GPUs
             self.cuda = ctypes.CDLL("libcuda.so.1")
         except OSError:
             raise Skip("no CUDA driver") from None

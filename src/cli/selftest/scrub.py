@@ -7,6 +7,8 @@ import pwd
 import re
 
 USER_IDS = range(1000, 60000)
+# Names that identify nobody, and are words of the files.
+GENERIC = {"root", "(none)", "localhost", "gpu", "gpus", "node", "host", "user", "admin", "nvidia", "lull", "test", "ubuntu", "debian"}
 # Outputs of NVML by function or member, and keys of documents.
 FUNCTIONS = {"nvmlDeviceGetSerial": "serial number", "nvmlDeviceGetPdi": "serial number", "nvmlDeviceGetUUID": "UUID"}
 KEYS = {"uuid": "UUID", "clusterUuid": "UUID", "ibGuid": "UUID", "rackGuid": "UUID", "chassisSerialNumber": "serial number",
@@ -35,7 +37,7 @@ def known_names():
         pass
     users += [os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER")]
     names.update((name, "user name") for name in users)
-    return {name: kind for name, kind in names.items() if len(name) > 1 and name not in ("root", "(none)", "localhost")}
+    return {name: kind for name, kind in names.items() if len(name) > 1 and name not in GENERIC}
 
 
 def read_words(path):
@@ -80,13 +82,13 @@ class Scrubber:
         return self.replace("address") if re.search(r"\w", found[0]) else found[0]
 
     def document(self, value, key=None):
-        """A copy of a JSON value. Values of personal keys are removed whole."""
+        """A copy of a JSON value. Values of personal keys are removed whole. The keys themselves are Lull's words and stay."""
         if key in KEYS and not is_empty(value):
             if not isinstance(value, (dict, list)):
                 self.remember(value, KEYS[key])
             return self.replace(KEYS[key])
         if isinstance(value, dict):
-            return {self.text(name): self.document(part, name) for name, part in value.items()}
+            return {name: self.document(part, name) for name, part in value.items()}
         if isinstance(value, list):
             return [self.document(part) for part in value]
         return self.text(value) if isinstance(value, str) else value

@@ -64,6 +64,7 @@ static int selftest_start(const struct selftest_arguments *arguments, struct lul
     localtime_r(&now, &day);
     strftime(output, sizeof(output), "lull-selftest-%Y%m%d-%H%M%S.tar.gz", &day);
     words_add(&words, "python3", "");
+    words_add(&words, "-B", ""); /* no __pycache__ in the installation */
     words_add(&words, script, "");
     words_add(&words, "--lull", self);
     words_add(&words, "--version", LULL_VERSION);
