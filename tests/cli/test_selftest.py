@@ -127,6 +127,12 @@ class Options(unittest.TestCase):
         self.assertIn("no NVIDIA GPU", done.stderr)
 
 
+    def test_python_is_needed(self):
+        done = subprocess.run([LULL, "selftest"], capture_output=True, text=True, check=False, env={"PATH": "/nonexistent"})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("install Python 3.8 or newer", done.stderr)
+
+
 class Removal(unittest.TestCase):
     def test_each_kind(self):
         scrubber = Scrubber({PLANTED_USER: "user name", PLANTED_HOST: "host name"})

@@ -64,16 +64,17 @@ class Machine:
 
     def run(self, command, **variables):
         """Runs a command within the step's time. Errors: Failed it ran too long."""
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              errors="replace", env=dict(os.environ, **variables), start_new_session=True) as process:
-            try:
-                out, err = process.communicate(timeout=self.left_s())
-            except subprocess.TimeoutExpired:
-                end_group(process)
-                raise Failed(f"{os.path.basename(command[0])} did not end within the step's time") from None
-            except BaseException:
-                end_group(process)
-                raise
+        # Not as a context, which would wait for a process that a driver holds. pylint: disable-next=consider-using-with
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   errors="replace", env=dict(os.environ, **variables), start_new_session=True)
+        try:
+            out, err = process.communicate(timeout=self.left_s())
+        except subprocess.TimeoutExpired:
+            end_group(process)
+            raise Failed(f"{os.path.basename(command[0])} did not end within the step's time") from None
+        except BaseException:
+            end_group(process)
+            raise
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def output(self, command, **variables):

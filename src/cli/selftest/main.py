@@ -149,11 +149,11 @@ class Selftest:
 
     def steps(self):
         """Each step with the seconds that it may take: ten minutes for all."""
-        return [("dump", 60, self.step_dump), ("machine", 5, self.step_machine), ("doctor", 15, self.step_doctor),
+        return [("dump", 90, self.step_dump), ("machine", 5, self.step_machine), ("doctor", 15, self.step_doctor),
                 *((name, seconds, self.check(name)) for name, seconds in (
                     ("nvml", 10), ("plugin", 20), ("markers", 20), ("window", 30), ("window_aside", 30), ("torch_ranks", 45), ("kernels", 60))),
-                ("job", 20, self.step_job), ("sweep", 120, self.needs_clocks(self.step_sweep)),
-                ("compare", 160, self.needs_clocks(self.step_compare))]
+                ("job", 20, self.step_job), ("sweep", 110, self.needs_clocks(self.step_sweep)),
+                ("compare", 145, self.needs_clocks(self.step_compare))]
 
     def settings(self):
         return [{name: gpu.get(name) for name in SETTINGS} for gpu in self.machine.gpus()["gpus"]]

@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -27,7 +28,7 @@ SHOWN_SAMPLES = 3
 FIELDS = 340  # ids of the header end at 309
 GPM_METRICS = 340
 GPM_WAIT_S = 0.2
-CALL_S = 15.0
+CALL_S, END_S = 15.0, 5.0
 VERSION_MISMATCH = 25
 PRIMITIVES = {"char": ctypes.c_char, "u8": ctypes.c_uint8, "u16": ctypes.c_uint16, "u32": ctypes.c_uint32, "i32": ctypes.c_int32,
               "u64": ctypes.c_uint64, "i64": ctypes.c_int64, "ulong": ctypes.c_ulong, "f64": ctypes.c_double,
@@ -297,14 +298,16 @@ class Nvml:
 
 
 def make_calls(first):
-    """The process: a line when it begins a function, and one with its results."""
+    """The process: a line when it begins a function, one for each result, and one at its end."""
     nvml = Nvml(load_table())
     names = nvml.names()
     path = loaded_path()
     print(json.dumps({"names": names, "exported": exported_names(path) if path else []}), flush=True)
     for name in names[first:]:
         print(json.dumps({"begin": name}), flush=True)
-        print(json.dumps({"end": name, "results": list(nvml.results(name))}), flush=True)
+        for result in nvml.results(name):
+            print(json.dumps({"result": result}), flush=True)
+        print(json.dumps({"end": name}), flush=True)
 
 
 # ---- the record -------------------------------------------------------------------------------------
@@ -331,17 +334,35 @@ def follow(process, record, deadline):
             record["names"], record["exported"] = line["names"], line["exported"]
         elif "begin" in line:
             at = line["begin"]
+            record["functions"][at] = []
+        elif "result" in line:
+            record["functions"][at].append(line["result"])
         else:
-            record["functions"][line["end"]] = line["results"]
             at = None
-    status = process.wait()
+    status = end_of(process)
     if at is None and status != 0:
         raise OSError("NVML cannot be opened: " + process.stderr.read().decode("utf-8", "replace").strip()[-200:])
     if at is not None:
-        is_late = time.monotonic() >= deadline
-        reason = "the time for the record is over" if is_late else "it took too long" if status == -9 else f"it ended the process: {status}"
-        record["unfinished"][at] = reason
+        record["unfinished"][at] = describe_end(status, time.monotonic() >= deadline)
     return at
+
+
+def end_of(process):
+    """The exit status; None: a hanging driver holds the process, which cannot be ended."""
+    try:
+        return process.wait(timeout=END_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def describe_end(status, is_late):
+    if status is None:
+        return "the driver hangs: the process that called it cannot be ended"
+    if is_late:
+        return "the time for the record is over"
+    if status == -signal.SIGKILL:
+        return "it took too long"
+    return f"it ended the process: {status}"
 
 
 def make_record(budget_s):
@@ -351,10 +372,10 @@ def make_record(budget_s):
     record = {"format": 1, "names": [], "exported": [], "functions": {}, "unfinished": {}}
     first = 0
     while time.monotonic() < deadline:
-        with subprocess.Popen([sys.executable, os.path.realpath(__file__), str(first)], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE) as process:
-            at = follow(process, record, deadline)
-        if at is None:
+        # Not as a context, which would wait for a process that a driver holds. pylint: disable-next=consider-using-with
+        process = subprocess.Popen([sys.executable, "-B", os.path.realpath(__file__), str(first)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        at = follow(process, record, deadline)
+        if at is None or process.returncode is None:
             break
         first = record["names"].index(at) + 1
     exported = set(record["exported"])
