@@ -243,7 +243,7 @@ static enum lull_live_mode mode_of(const struct lull_serving *serving)
     bool is_any = false;
 
     if (serving->controller != NULL)
-        return (enum lull_live_mode)(LULL_LIVE_MODE_BLIND + serving->state.mode);
+        return (enum lull_live_mode)((int)LULL_LIVE_MODE_BLIND + (int)serving->state.mode);
     for (uint32_t i = 0; i < serving->gpu_count; i++) {
         is_any = is_any || serving->gpus[i].is_served;
         is_all_parked =

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "governor/serving/serving_state.h"
 
-_Static_assert(LULL_LIVE_MODE_BLIND + LULL_SERVING_IDLE == LULL_LIVE_MODE_IDLE,
+_Static_assert((int)LULL_LIVE_MODE_BLIND + (int)LULL_SERVING_IDLE == LULL_LIVE_MODE_IDLE,
                "modes of the live state have the controller's order");
 _Static_assert(sizeof(((struct lull_serving_gpu_summary *)0)->signs) ==
                    sizeof(((struct lull_serving_gpu *)0)->signs),
