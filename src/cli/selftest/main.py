@@ -18,7 +18,7 @@ from checks import Failed, Missing
 from machine import machine_facts
 from nvml_dump import make_record
 
-SETTINGS = ("power_limit_w", "sm_clock_min_mhz", "sm_clock_max_mhz", "memory_clock_max_mhz")
+SETTINGS = ("power_limit_w", "sm_clock_min_mhz", "sm_clock_max_mhz")
 COMPARE_S, QUICK_COMPARE_S = 60.0, 3.0
 BUSY_RATIO = 0.05
 SWEEP_RUN_S, QUICK_SWEEP_RUN_S = 1.0, 0.3
