@@ -83,7 +83,7 @@ class Run(unittest.TestCase):
         self.assertNotIn("failed", found.values())
 
     def test_the_archive_has_each_file(self):
-        self.assertEqual(set(self.files), {"nvml.json", "gpus.json", "machine.json", "doctor.json", "run.txt", "report.json", "sweep.txt",
+        self.assertEqual(set(self.files), {"nvml.json", "gpus.json", "machine.json", "doctor.json", "run.txt", "report.json", "sweep-compute.txt",
                                            "sweep-compute.csv", "sweep-compute.csv.json", "selftest.json", "removed.json"})
         for name in (name for name in self.files if name.endswith(".json")):
             json.loads(self.files[name])

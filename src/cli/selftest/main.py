@@ -20,7 +20,7 @@ from nvml_dump import make_record
 
 SETTINGS = ("power_limit_w", "sm_clock_min_mhz", "sm_clock_max_mhz")
 COMPARE_S, QUICK_COMPARE_S = 60.0, 3.0
-BUSY_RATIO = 0.05
+BUSY_RATIO, MOST_TEXT = 0.05, 20000
 SWEEP_RUN_S, QUICK_SWEEP_RUN_S = 1.0, 0.3
 SWEEP = ["--repeats=1", "--warm-up=0", "--idle=5", "--soak=2", "--window=2", "--window-most=6", "--grid=sm=4"]
 QUICK_SWEEP = ["--repeats=1", "--warm-up=0", "--idle=1", "--soak=0", "--window=0.5", "--window-most=1", "--grid=sm=2"]
@@ -76,9 +76,9 @@ class Selftest:
         if utilization is not None and utilization > BUSY_RATIO:
             raise Missing(f"GPU 0 is in use (utilization {100 * utilization:.0f} %)")
 
-    def job_words(self, seconds, loops=None, size=None, idle_ms=None):
-        """Arguments of job.py for about this long."""
-        work = dict(self.work, **{name: value for name, value in (("loops", loops), ("bytes", size), ("idle_ms", idle_ms)) if value is not None})
+    def job_words(self, seconds, **parts):
+        """Arguments of job.py for about this long; parts replace those of an iteration."""
+        work = {**self.work, **parts}
         return [str(work["loops"]), str(work["bytes"]), str(work["idle_ms"]), str(max(3, int(seconds * 1e3 / work["iteration_ms"])))]
 
     # ---- steps that set clocks ----
@@ -97,10 +97,10 @@ class Selftest:
         words = ["--no-daemon"] if self.arguments.no_daemon else []
         return words + ([f"--runtime-dir={self.arguments.runtime_dir}"] if self.arguments.runtime_dir else [])
 
-    def run_lull(self, *words, **variables):
-        """Runs a command of Lull that sets clocks; its text goes to the archive."""
+    def run_lull(self, name, *words, **variables):
+        """Runs a command of Lull that sets clocks; its text goes to the archive under this name."""
         done = self.machine.run([self.machine.lull, *words], **variables)
-        self.archive.add_text(f"{words[0]}.txt", done.stdout[-20000:] + done.stderr[-20000:])
+        self.archive.add_text(name, done.stdout[-MOST_TEXT:] + done.stderr[-MOST_TEXT:])
         # A right that is missing is no failure: the status says so, or the message about lulld.
         if done.returncode in (NOT_PERMITTED, UNSUPPORTED) or (done.returncode != 0 and "lulld" in done.stderr):
             raise Missing(done.stderr.strip()[-300:])
@@ -110,9 +110,9 @@ class Selftest:
         self.refuse_busy_gpu()
         found = {}
         shape, seconds = (QUICK_SWEEP, QUICK_SWEEP_RUN_S) if self.arguments.quick else (SWEEP, SWEEP_RUN_S)
-        for name, parts in (("compute", {"size": 0, "idle_ms": 0}), ("copy", {"loops": 0, "idle_ms": 0})):
+        for name, parts in (("compute", {"bytes": 0, "idle_ms": 0}), ("copy", {"loops": 0, "idle_ms": 0})):
             output = os.path.join(self.machine.place, f"sweep-{name}.csv")
-            done = self.run_lull("sweep", "--quiet", *self.lull_words(), *shape, f"--output={output}", "--",
+            done = self.run_lull(f"sweep-{name}.txt", "sweep", "--quiet", *self.lull_words(), *shape, f"--output={output}", "--",
                                  *self.job_command(seconds, **parts))
             if done.returncode != 0 and "not installed" in done.stderr:
                 raise Missing(done.stderr.strip())
@@ -126,7 +126,7 @@ class Selftest:
         self.refuse_busy_gpu()
         report = os.path.join(self.machine.place, "report")
         seconds = QUICK_COMPARE_S if self.arguments.quick else COMPARE_S
-        done = self.run_lull("run", "--compare", "--quiet", *self.lull_words(), f"--report={report}", "--", *self.job_command(seconds),
+        done = self.run_lull("run.txt", "run", "--compare", "--quiet", *self.lull_words(), f"--report={report}", "--", *self.job_command(seconds),
                              LULL_LIBRARY=self.machine.library())
         path = os.path.join(report, "report.json")
         checks.expect(os.path.exists(path), f"lull run ended with {done.returncode}: {done.stderr.strip()[-300:]}")

@@ -67,10 +67,10 @@ def main():
     check("ncclGetVersion", nccl.ncclGetVersion(ctypes.byref(version)))
     for index in range(rounds):
         if index == 1:
-            time.sleep(0.5)  # who watches asks for times once the first call has joined the job
+            time.sleep(0.5)  # lull-watch requests times after the first call
         exchange(nccl, comm, stream, buffers)
         check("cuStreamSynchronize", cuda.cuStreamSynchronize(stream))
-    time.sleep(0.5)  # and the last of them are told a moment later
+    time.sleep(0.5)  # the last ones are reported a moment later
     check("ncclCommDestroy", nccl.ncclCommDestroy(comm))
     print(json.dumps({"rounds": rounds, "bytes": BYTES, "nccl_version": version.value}))
 
