@@ -195,12 +195,15 @@ struct served {
     struct lull_stop_signals stop;
     struct lull_server_arrivals arrivals;
     struct lull_front *front;
-    /* One, or those of prefill and decode. */
-    uint32_t server_count;
-    struct lull_model_server *servers[LULL_FRONT_POOLS];
+    struct lull_model_server *servers[LULL_FRONT_POOLS]; /* the second one: of a decode pool */
     struct lull_model_server_outcome outcome;
     struct lull_model_server_reading last;
 };
+
+static uint32_t pool_count(const struct served *served)
+{
+    return served->options->prefill_gpus > 0 ? LULL_FRONT_POOLS : 0;
+}
 
 static void served_deliver(void *context, const struct lull_engine_token *tokens, uint32_t count)
 {
@@ -253,7 +256,7 @@ static void served_read_pools(struct served *served)
 
 static void served_read(struct served *served)
 {
-    if (served->server_count > 1) {
+    if (pool_count(served) > 0) {
         served_read_pools(served);
         return;
     }
@@ -277,7 +280,7 @@ static void served_run(struct served *served)
     FILE *const out = served->is_json ? stderr : stdout;
 
     fprintf(out, "http://127.0.0.1:%u/\n", lull_front_port(served->front, 0));
-    for (uint32_t i = 0; i < served->server_count && served->server_count > 1; i++)
+    for (uint32_t i = 0; i < pool_count(served); i++)
         fprintf(out, "http://127.0.0.1:%u/metrics (%s)\n", lull_front_port(served->front, i + 1),
                 pool_names[i]);
     fflush(out);
@@ -298,7 +301,6 @@ static int served_start_pools(struct served *served, struct lull_model_server_op
 
     if (result < 0)
         return result;
-    served->server_count = LULL_FRONT_POOLS;
     decode.role = LULL_ENGINE_DECODE;
     decode.first_gpu = options->prefill_gpus;
     decode.arrivals = NULL;
@@ -329,7 +331,6 @@ static int served_start_servers(struct served *served, struct lull_error *err)
 
     if (options->prefill_gpus > 0)
         return served_start_pools(served, &server, err);
-    served->server_count = 1;
     return lull_model_server_start(&server, &served->servers[0], err);
 }
 
@@ -340,7 +341,7 @@ static int served_open_ports(struct served *served, struct lull_error *err)
     const uint16_t port = (uint16_t)served->options->port;
     int result = lull_front_open(served->front, served->servers[0], port, err);
 
-    for (uint32_t i = 0; i < served->server_count && served->server_count > 1 && result == 0; i++)
+    for (uint32_t i = 0; i < pool_count(served) && result == 0; i++)
         result = lull_front_open_pool(served->front, served->servers[i],
                                       port > 0 ? (uint16_t)(port + beyond[i]) : 0, err);
     return result;
