@@ -355,10 +355,17 @@ static void leave_bus(struct lull_node *node, uint32_t gpu, bool is_away)
         add_xid(node, gpu, XID_OFF_BUS);
 }
 
+/* Returns whether a time has come. It does not read the clock for 0, which most times are. */
+static bool has_passed(const struct lull_node *node, const _Atomic int64_t *time_ns)
+{
+    const int64_t until_ns = atomic_load(time_ns);
+
+    return until_ns == 0 || until_ns <= lull_node_now_ns(node);
+}
+
 bool lull_node_visit(struct lull_node *node, uint32_t gpu)
 {
     struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
-    const int64_t now_ns = lull_node_now_ns(node);
     double value;
 
     if (lull_node_take_fault(node, gpu, LULL_FAULT_XID, &value))
@@ -376,10 +383,10 @@ bool lull_node_visit(struct lull_node *node, uint32_t gpu)
         reload_driver(node, value);
     if (lull_node_take_fault(node, gpu, LULL_FAULT_OFF_BUS, &value))
         leave_bus(node, gpu, value != 0.0);
-    if (atomic_load(&shared->lost_until_ns) <= now_ns &&
+    if (has_passed(node, &shared->lost_until_ns) &&
         lull_node_take_fault(node, gpu, LULL_FAULT_LOST_MS, &value))
-        lose_gpu(node, gpu, now_ns + lull_ns_from_ms(value));
-    return atomic_load(&shared->lost_until_ns) <= now_ns;
+        lose_gpu(node, gpu, lull_node_now_ns(node) + lull_ns_from_ms(value));
+    return has_passed(node, &shared->lost_until_ns);
 }
 
 uint32_t lull_node_driver_loads(const struct lull_node *node)
@@ -389,5 +396,5 @@ uint32_t lull_node_driver_loads(const struct lull_node *node)
 
 bool lull_node_has_driver(const struct lull_node *node)
 {
-    return atomic_load(&node->shared->driver_back_ns) <= lull_node_now_ns(node);
+    return has_passed(node, &node->shared->driver_back_ns);
 }
