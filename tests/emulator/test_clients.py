@@ -11,7 +11,11 @@ import sys
 import venv
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PACKAGES = ["nvidia-ml-py", "nvitop", "gpustat", "zeus", "gputil", "codecarbon", "setuptools<81"]  # GPUtil imports distutils
+PACKAGES = ["nvidia-ml-py", "nvitop", "gpustat", "zeus", "gputil", "codecarbon", "setuptools<81",  # GPUtil imports distutils
+            "cuda-core==1.2.2", "cuda-bindings==13.5.0", "importlib-metadata"]
+# It requires packages for figures and the network, which its readings of GPUs do not need.
+BARE_PACKAGES = ["carbontracker==2.4.7"]
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
 
 PYNVML = """
 import host, os, pynvml as n, time
@@ -110,24 +114,29 @@ for name in sorted(names):
 """
 
 
-def make_venv(path, packages):
+def install(python, *words):
+    done = subprocess.run([python, "-m", "pip", "install", "--quiet", "--retries", "1", "--timeout", "15", *words], check=False)
+    if done.returncode != 0:
+        print("skipped: the package index cannot be reached")
+        sys.exit(77)
+
+
+def make_venv(path, packages, bare_packages=()):
     python = os.path.join(path, "bin", "python")
     done = os.path.join(path, "complete")
-    wanted = "\n".join(packages)
+    wanted = "\n".join([*packages, *bare_packages])
     if not os.path.exists(done) or open(done, encoding="utf-8").read() != wanted:
         venv.create(path, with_pip=True, clear=True)
-        result = subprocess.run([python, "-m", "pip", "install", "--quiet", "--retries", "1",
-                                 "--timeout", "15", *packages], check=False)
-        if result.returncode != 0:
-            print("skipped: the package index cannot be reached")
-            sys.exit(77)
+        install(python, *packages)
+        if bare_packages:
+            install(python, "--no-deps", *bare_packages)
         with open(done, "w", encoding="utf-8") as file:
             file.write(wanted)
     return python
 
 
 def main():
-    python = make_venv(sys.argv[1], PACKAGES)
+    python = make_venv(sys.argv[1], PACKAGES, BARE_PACKAGES)
     tool = os.path.join(os.path.dirname(python), "")
     emulate = [*sys.argv[2:], "--seed", "0"]
 
@@ -145,6 +154,9 @@ def main():
     assert screen.count("H100 80GB HBM3") == 2 and "74W / 700W" in screen, screen
     print(run("2xA100-SXM4-40GB", python, "-c", ZEUS))
     run("2xH100,A40", python, "-c", NVIDIA_SMI)
+    run("2xH100", python, os.path.join(SCRIPTS, "cuda_core.py"))
+    print(run("1xA100-SXM4-40GB", python, os.path.join(SCRIPTS, "carbon.py"), sys.argv[2]))
+    print(run("2xH100", python, os.path.join(SCRIPTS, "dcgm_calls.py"), sys.argv[2]))
 
 
 if __name__ == "__main__":
