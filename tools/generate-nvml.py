@@ -57,10 +57,11 @@ Sources: nvml-mock 3b2b865d (2026-08-21), files `pkg/gpu/mocknvml/bridge` and `d
 ## Releases of the driver
 
 `lull emulate --driver VERSION` takes a branch or a full version of one of these branches. Functions that came later have no
-symbol then. NVML, `nvidia-smi` and `cuDriverGetVersion` report the versions of the release. The default is the last row.
+symbol then, and field ids that came later are refused with NOT_SUPPORTED. NVML, `nvidia-smi` and `cuDriverGetVersion` report the
+versions of the release. The default is the last row.
 
-| branch | version | CUDA | functions | working | refused |
-|---|---|---|---|---|---|
+| branch | version | CUDA | functions | working | refused | field ids answered |
+|---|---|---|---|---|---|---|
 {releases}
 
 First branches are known from the headers of CUDA 12.0 and newer. No driver of CUDA 13.5 was published when the table was made, so the
@@ -107,11 +108,22 @@ def count(functions, kind):
     return sum(function["class"] == kind for function in functions)
 
 
-def release_row(table, driver):
+def first_branch(drivers, row):
+    """The first branch of the driver that has the ids of a row."""
+    return [entry["driver"] for entry in drivers if entry["first"] <= row["first"]][-1]
+
+
+def count_fields(table, branch):
+    """The number of field ids that the driver of a branch answers."""
+    return sum(row["last"] - row["first"] + 1 for row in table["fields"]
+               if "read" in row and first_branch(table["drivers"], row) <= branch)
+
+
+def release_row(table, field_table, driver):
     functions = [function for function in table["functions"] if function["driver"] <= driver["branch"]]
     cuda = f"{driver['cuda'] // 1000}.{driver['cuda'] % 1000 // 10}"
     return (f"| {driver['branch']} | {driver['version']} | {cuda} | {len(functions)} | {count(functions, 'works')} "
-            f"| {count(functions, 'refused')} |")
+            f"| {count(functions, 'refused')} | {count_fields(field_table, driver['branch'])} |")
 
 
 def reason_rows(table):
@@ -149,16 +161,17 @@ def refused_field_rows(rows):
 
 def page(table):
     with open(FIELDS, encoding="utf-8") as file:
-        rows = json.load(file)["fields"]
+        field_table = json.load(file)
+    rows = field_table["fields"]
     functions = table["functions"]
     setters = [function for function in functions if SETTER.search(function["name"])]
     yield PAGE.format(
         header=table["_about"]["header"].split(";")[0], exported=len(functions), working=count(functions, "works"),
         refused=count(functions, "refused"), setters=count(setters, "works"), all_setters=len(setters),
         newest=table["drivers"][-1]["branch"], all_fields=rows[-1]["last"],
-        answered=sum(row["last"] - row["first"] + 1 for row in rows if "read" in row),
+        answered=count_fields(field_table, table["drivers"][-1]["branch"]),
         fields="\n".join(field_rows(rows)), refused_fields="\n".join(refused_field_rows(rows)),
-        releases="\n".join(release_row(table, driver) for driver in table["drivers"]),
+        releases="\n".join(release_row(table, field_table, driver) for driver in table["drivers"]),
         reasons="\n".join(reason_rows(table)), works="\n".join(works_rows(table)))
 
 
@@ -187,7 +200,7 @@ def fields(table):
     yield '#include "emulator/nvml/nvml_field.h"\n\nconst struct lull_nvml_field_row lull_nvml_field_rows[] = {\n'
     for row in rows:
         numbers = ", ".join(map(str, row["arguments"]))
-        yield f'    {{{row["first"]}, {row["last"]}, nvml_field_{row["read"]}, {{{numbers}}}}},\n'
+        yield f'    {{{row["first"]}, {row["last"]}, {first_branch(table["drivers"], row)}, nvml_field_{row["read"]}, {{{numbers}}}}},\n'
     yield f"}};\nconst uint32_t lull_nvml_field_row_count = {len(rows)};\n"
 
 

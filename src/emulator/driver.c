@@ -343,7 +343,8 @@ uint64_t lull_driver_spoil_energy_mj(const struct lull_driver_gpu *gpu, uint64_t
 
     if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_FACTOR, &value))
         mj = (uint64_t)((double)mj * value);
-    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_WRAP_J, &value))
+    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_WRAP_J, &value) &&
+        value >= 1e-3)
         mj %= (uint64_t)(value * 1e3);
     if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_STUCK_J, &value))
         mj = (uint64_t)(value * 1e3);

@@ -87,12 +87,22 @@ def check_names(table, newest, oldest):
     print(f"names: {len(names)} in the newest header, {len(first)} of them in the oldest, all as in the table")
 
 
-def check_fields(rows, newest):
-    """Every field id of the newest header is in a row, and each row has the name of its first id."""
-    ids = {int(number): name for name, number in re.findall(r"#define NVML_FI_(\w+)\s+(\d+)\b", read(newest))}
+def field_names(path):
+    return {int(number): name for name, number in re.findall(r"#define NVML_FI_(\w+)\s+(\d+)\b", read(path))}
+
+
+def check_fields(table, newest, oldest):
+    """Every field id of the newest header is in a row, each row has the name of its first id, no row has ids of two branches, and
+    the oldest branch has the ids of the oldest header."""
+    rows = table["fields"]
+    ids = field_names(newest)
     most = next(number for number, name in ids.items() if name == "MAX")
     assert rows[-1]["last"] == most - 1, (rows[-1], most)
     wrong = [(row["first"], row["name"], ids.get(row["first"])) for row in rows if ids.get(row["first"]) != row["name"]]
+    begins = [entry["first"] for entry in table["drivers"]]
+    wrong += [row for row in rows if "read" in row and any(row["first"] < begin <= row["last"] for begin in begins)]
+    assert table["drivers"][0]["driver"] == OLDEST_BRANCH
+    assert begins[:2] == [1, next(number for number, name in field_names(oldest).items() if name == "MAX")], begins
     assert not wrong, wrong
     print(f"fields: {most - 1} in the newest header, all in the table")
 
@@ -219,8 +229,7 @@ def main():
     abi, folder, lull = sys.argv[2:5]
     fetch(folder)
     newest, oldest = header(folder, "newest"), header(folder, "oldest")
-    check_fields(load(os.path.join(os.path.dirname(sys.argv[1]), "nvml_fields.json"))["fields"],
-                 header(folder, "newest"))
+    check_fields(load(os.path.join(os.path.dirname(sys.argv[1]), "nvml_fields.json")), newest, oldest)
     check_names(table, newest, oldest)
     check_structs(table, abi, newest, folder)
     check_structs(table, abi, oldest, folder)

@@ -552,8 +552,11 @@ static int read_field(nvmlDevice_t gpu, struct nvml_field *field)
     for (uint32_t i = 0; i < lull_nvml_field_row_count; i++) {
         const struct lull_nvml_field_row *row = &lull_nvml_field_rows[i];
 
-        if (field->id >= row->first && field->id <= row->last)
-            return row->read(gpu, field, row->arguments);
+        if (field->id < row->first || field->id > row->last)
+            continue;
+        if (lull_node_release(gpu->node)->branch < row->branch)
+            return NVML_NOT_SUPPORTED;
+        return row->read(gpu, field, row->arguments);
     }
     return NVML_NOT_SUPPORTED;
 }

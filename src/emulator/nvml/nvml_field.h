@@ -13,6 +13,7 @@ typedef int nvml_field_reader(nvmlDevice_t gpu, struct nvml_field *field, const 
 struct lull_nvml_field_row {
     uint32_t first; /* ids from the first to the last; those in no row are refused */
     uint32_t last;
+    uint32_t branch; /* the first of the driver that has them */
     nvml_field_reader *read;
     int arguments[2];
 };
