@@ -156,7 +156,7 @@ def main():
     run("2xH100,A40", python, "-c", NVIDIA_SMI)
     run("2xH100", python, os.path.join(SCRIPTS, "cuda_core.py"))
     print(run("1xA100-SXM4-40GB", python, os.path.join(SCRIPTS, "carbon.py"), sys.argv[2]))
-    print(run("2xH100", python, os.path.join(SCRIPTS, "dcgm_calls.py"), sys.argv[2]))
+    print(run("8xH100", python, os.path.join(SCRIPTS, "dcgm_calls.py"), sys.argv[2]))
 
 
 if __name__ == "__main__":

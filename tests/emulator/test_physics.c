@@ -405,11 +405,14 @@ static void test_units_work_as_much_as_their_kernels(void **state)
     check_within("SMs, s", activity.sm, 1.999, 2.001);
     check_within("memory, s", activity.memory / profile->memory_ratio, 1.999, 2.001);
     check_within("tensor cores, s", activity.tensor / (1 - profile->memory_ratio), 1.999, 2.001);
-    assert_true(activity.link_bytes == 0);
-    lull_physics_transfer_begin(&gpu, 0, 3e9, 300, 16);
+    assert_true(activity.nvlink_bytes == 0 && activity.pcie_bytes == 0);
+    lull_physics_transfer_begin(&gpu, 0, 3e9, 300, 16); /* to a GPU over NVLink */
     lull_physics_advance(&gpu, S(5));
-    check_within("GB over the links", lull_physics_activity_of(&gpu).link_bytes * 1e-9, 2.999,
-                 3.001);
+    lull_physics_transfer_begin(&gpu, 0, 2e9, 23, 4); /* to a network adapter over PCIe */
+    lull_physics_advance(&gpu, S(7));
+    activity = lull_physics_activity_of(&gpu);
+    check_within("GB over NVLink", activity.nvlink_bytes * 1e-9, 2.999, 3.001);
+    check_within("GB over PCIe", activity.pcie_bytes * 1e-9, 1.999, 2.001);
 }
 
 static void test_half_a_load_is_half_a_utilisation(void **state)

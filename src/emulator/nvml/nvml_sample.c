@@ -13,15 +13,11 @@ enum { ARCHITECTURE_HOPPER = 9 };
 
 double nvml_read_link_bytes(const struct lull_nvml_gpu *gpu, bool is_nvlink)
 {
-    const bool has_nvlink = gpu->model.nvlink_count > 0;
-    double bytes = 0;
+    const struct lull_physics_activity activity =
+        lull_physics_activity_of(lull_node_begin(gpu->node, gpu->index));
 
-    /* Transfers go over NVLink where there is any; nothing else uses PCIe in the emulation. */
-    if (has_nvlink == is_nvlink) {
-        bytes = lull_physics_activity_of(lull_node_begin(gpu->node, gpu->index)).link_bytes;
-        lull_node_end(gpu->node, gpu->index, false);
-    }
-    return bytes;
+    lull_node_end(gpu->node, gpu->index, false);
+    return is_nvlink ? activity.nvlink_bytes : activity.pcie_bytes;
 }
 
 NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsigned *kb_out)
@@ -291,20 +287,24 @@ struct gpm_difference {
     uint32_t link_count;
 };
 
-static int gpm_link_mib(const struct gpm_difference *difference, uint32_t id, double *mib_out)
+static double gpm_mib_per_s(const struct gpm_difference *difference, double bytes)
 {
+    return bytes / difference->seconds / (1 << 20);
+}
+
+static int gpm_nvlink(const struct gpm_difference *difference, uint32_t id, double *value_out)
+{
+    const double mib_per_s = gpm_mib_per_s(difference, difference->activity.nvlink_bytes);
     const uint32_t link = (id - GPM_LINK_FIRST) / 2;
 
     if (difference->link_count == 0 || (id >= GPM_LINK_FIRST && link >= difference->link_count))
         return NVML_NOT_SUPPORTED;
-    if (id >= GPM_LINK_FIRST)
-        *mib_out /= difference->link_count;
+    *value_out = id >= GPM_LINK_FIRST ? mib_per_s / difference->link_count : mib_per_s;
     return NVML_SUCCESS;
 }
 
 static int gpm_metric(const struct gpm_difference *difference, uint32_t id, double *value_out)
 {
-    const double mib = difference->activity.link_bytes / difference->seconds / (1 << 20);
     const double percent = 100.0 / difference->seconds;
 
     switch (id) {
@@ -322,13 +322,12 @@ static int gpm_metric(const struct gpm_difference *difference, uint32_t id, doub
         return NVML_SUCCESS;
     case GPM_PCIE_TX:
     case GPM_PCIE_RX:
-        *value_out = difference->link_count == 0 ? mib : 0;
+        *value_out = gpm_mib_per_s(difference, difference->activity.pcie_bytes);
         return NVML_SUCCESS;
     default:
         if (id < GPM_NVLINK_RX || id > GPM_LINK_LAST)
             return NVML_NOT_SUPPORTED; /* the emulation does not know this */
-        *value_out = mib;
-        return gpm_link_mib(difference, id, value_out);
+        return gpm_nvlink(difference, id, value_out);
     }
 }
 
@@ -341,7 +340,8 @@ static struct gpm_difference gpm_subtract(const struct nvml_gpm_sample *from,
         .activity = {.sm = to->activity.sm - from->activity.sm,
                      .tensor = to->activity.tensor - from->activity.tensor,
                      .memory = to->activity.memory - from->activity.memory,
-                     .link_bytes = to->activity.link_bytes - from->activity.link_bytes},
+                     .nvlink_bytes = to->activity.nvlink_bytes - from->activity.nvlink_bytes,
+                     .pcie_bytes = to->activity.pcie_bytes - from->activity.pcie_bytes},
         .link_count = to->link_count,
     };
 }

@@ -38,13 +38,26 @@ static void add_kernel(struct lull_physics *gpu, struct lull_physics_use *use,
             (1.0 - kernel->profile.memory_ratio) * kernel->speed * gpu->model.sm_max_mhz / gpu->mhz;
 }
 
-static void add_transfer(struct lull_physics *gpu, struct lull_physics_use *use, double rate_gbs)
+/* Data whose slowest link is no faster than PCIe goes over it to a network adapter or another GPU.
+ */
+static bool is_over_pcie(const struct lull_gpu_model *model, double link_gbs)
+{
+    const double pcie_gbs = (double)(UINT32_C(2) << model->pcie_generation); /* of 16 lanes */
+
+    return model->nvlink_count == 0 || link_gbs <= pcie_gbs;
+}
+
+static void add_transfer(struct lull_physics *gpu, struct lull_physics_use *use, double link_gbs,
+                         double rate_gbs)
 {
     const double memory = rate_gbs * MEMORY_ACCESSES_PER_BYTE / gpu->model.bandwidth_gbs;
 
     use->memory_rate += memory;
     gpu->activity_rate.memory += memory;
-    gpu->activity_rate.link_bytes += rate_gbs * 1e9;
+    if (is_over_pcie(&gpu->model, link_gbs))
+        gpu->activity_rate.pcie_bytes += rate_gbs * 1e9;
+    else
+        gpu->activity_rate.nvlink_bytes += rate_gbs * 1e9;
 }
 
 /* Numbers of works that keep the SMs of a GPU busy. */
@@ -68,12 +81,13 @@ static struct running_works add_context(struct lull_physics *gpu,
             add_kernel(gpu, &context->use, kernel);
         } else {
             works.channels += kernel->channels;
-            add_transfer(gpu, &context->use, lull_physics_kernel_gbs(gpu, kernel));
+            add_transfer(gpu, &context->use, kernel->link_gbs,
+                         lull_physics_kernel_gbs(gpu, kernel));
         }
     }
     if (context->transfer.is_active) {
         works.channels += context->transfer.channels;
-        add_transfer(gpu, &context->use, context->transfer.rate_gbs);
+        add_transfer(gpu, &context->use, context->transfer.link_gbs, context->transfer.rate_gbs);
     }
     return works;
 }
@@ -118,7 +132,8 @@ void lull_physics_fold_activity(struct lull_physics *gpu, double dt_s)
     gpu->activity.sm += gpu->activity_rate.sm * dt_s;
     gpu->activity.tensor += gpu->activity_rate.tensor * dt_s;
     gpu->activity.memory += gpu->activity_rate.memory * dt_s;
-    gpu->activity.link_bytes += gpu->activity_rate.link_bytes * dt_s;
+    gpu->activity.nvlink_bytes += gpu->activity_rate.nvlink_bytes * dt_s;
+    gpu->activity.pcie_bytes += gpu->activity_rate.pcie_bytes * dt_s;
     for (uint32_t live = gpu->live; live != 0; live &= live - 1) {
         struct lull_physics_use *use = &gpu->contexts[__builtin_ctz(live)].use;
 
@@ -136,7 +151,8 @@ struct lull_physics_activity lull_physics_activity_of(const struct lull_physics 
         .sm = gpu->activity.sm + rate->sm * dt_s,
         .tensor = gpu->activity.tensor + rate->tensor * dt_s,
         .memory = gpu->activity.memory + rate->memory * dt_s,
-        .link_bytes = gpu->activity.link_bytes + rate->link_bytes * dt_s,
+        .nvlink_bytes = gpu->activity.nvlink_bytes + rate->nvlink_bytes * dt_s,
+        .pcie_bytes = gpu->activity.pcie_bytes + rate->pcie_bytes * dt_s,
     };
 }
 

@@ -115,9 +115,10 @@ struct lull_physics_transfer {
 /* What the units of a GPU have done: seconds of full use, and bytes. As a rate, per second. */
 struct lull_physics_activity {
     double sm;
-    double tensor;     /* an upper estimate: kernels compute on tensor cores or wait for memory */
-    double memory;     /* relative to the memory bandwidth */
-    double link_bytes; /* in each direction, over NVLink, or PCIe where there is none */
+    double tensor;       /* an upper estimate: kernels compute on tensor cores or wait for memory */
+    double memory;       /* relative to the memory bandwidth */
+    double nvlink_bytes; /* in each direction */
+    double pcie_bytes;
 };
 
 /* The share of a context in what its GPU does, and its percentages in the latest period. */

@@ -4,9 +4,9 @@ import subprocess
 
 
 @contextlib.contextmanager
-def running(lull, ranks):
-    """Trains a language model until the block ends, with one rank on each of the first GPUs."""
-    process = subprocess.Popen([lull, "play", "--preset", "bert-ddp", "--ranks", str(ranks), "--iterations", "1000000"],
+def running(lull, ranks, preset="bert-ddp"):
+    """Trains or serves a language model until the block ends, with one rank on each of the first GPUs."""
+    process = subprocess.Popen([lull, "play", "--preset", preset, "--ranks", str(ranks), "--iterations", "1000000"],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
