@@ -115,7 +115,8 @@ static const struct {
     [LULL_FAULT_GET_CODE] = {"get_code", "readings return this code; 3 of NVML: N/A"},
     [LULL_FAULT_ANY_USER] = {"any_user", "set calls are allowed without root"},
     [LULL_FAULT_XID] = {"xid", "the GPU reports this XID"},
-    [LULL_FAULT_LOST_MS] = {"lost_ms", "the GPU is lost for this long and computes nothing"},
+    [LULL_FAULT_LOST_MS] = {"lost_ms",
+                            "the GPU is lost to calls for this long; its work continues"},
     [LULL_FAULT_MIG] = {"mig", "the GPU has so many partitions; 0: MIG is off"},
     [LULL_FAULT_RELOAD_MS] = {"reload_ms", "the driver is reloaded, which takes this long"},
     [LULL_FAULT_FOREIGN_MHZ] =

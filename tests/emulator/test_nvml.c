@@ -454,12 +454,13 @@ static void test_samples_go_back_and_are_listed_once(void **state)
     assert_int_equal(get_samples(0, 0, &count, NULL), 0);
     assert_int_equal(count, LULL_PHYSICS_SAMPLES);
     usleep(600000);
-    for (int type = 0; type < 6; type++) {
+    for (int type = 0; type <= 6; type++) {
         count = LULL_PHYSICS_SAMPLES;
         assert_int_equal(get_samples(type, 0, &count, samples), 0);
         assert_true(count >= 2 && count < LULL_PHYSICS_SAMPLES);
         assert_true(samples[0].time_us + 20000 < samples[1].time_us);
     }
+    assert_int_equal(samples[0].value.as_uint, 1215); /* MHz of the memory */
     count = LULL_PHYSICS_SAMPLES;
     assert_int_equal(get_samples(1, 0, &count, samples), 0);
     const unsigned long long last_us = samples[count - 1].time_us;

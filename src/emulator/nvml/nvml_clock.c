@@ -10,13 +10,6 @@ static const double application_api_factor = 0.6;
 
 /* ---- reading ---- */
 
-static uint32_t memory_mhz(const struct lull_physics *physics)
-{
-    const struct lull_gpu_model *model = &physics->model;
-
-    return model->memory_clocks_mhz[physics->context_count > 0 ? 0 : model->memory_clock_count - 1];
-}
-
 static int nvml_clock_read(const struct lull_physics *physics, int type, unsigned *mhz_out)
 {
     switch (type) {
@@ -25,7 +18,7 @@ static int nvml_clock_read(const struct lull_physics *physics, int type, unsigne
         *mhz_out = lull_physics_published_mhz(physics);
         return NVML_SUCCESS;
     case NVML_CLOCK_MEMORY:
-        *mhz_out = memory_mhz(physics);
+        *mhz_out = lull_physics_memory_mhz(physics);
         return NVML_SUCCESS;
     case NVML_CLOCK_VIDEO:
         *mhz_out = (unsigned)lull_gpu_model_video_mhz(&physics->model,

@@ -48,6 +48,7 @@ enum {
     SAMPLE_ENCODER = 3,
     SAMPLE_DECODER = 4,
     SAMPLE_SM_MHZ = 5,
+    SAMPLE_MEMORY_MHZ = 6,
     SAMPLE_JPEG = 8,
     SAMPLE_OPTICAL_FLOW = 9,
 };
@@ -89,6 +90,9 @@ static int sample_value(const struct lull_physics *physics, int type, uint32_t n
         return NVML_SUCCESS;
     case SAMPLE_SM_MHZ:
         *value_out = samples->sm_mhz[at];
+        return NVML_SUCCESS;
+    case SAMPLE_MEMORY_MHZ:
+        *value_out = samples->memory_mhz[at];
         return NVML_SUCCESS;
     case SAMPLE_ENCODER:
     case SAMPLE_DECODER:
@@ -144,7 +148,8 @@ NVML_EXPORT(nvmlDeviceGetSamples, nvmlDevice_t device, int type, unsigned long l
     NVML_ENTER(nvml_enter_reading(device, count, &gpu));
     if (value_type_out == NULL || (samples != NULL && *count == 0))
         return NVML_INVALID_ARGUMENT;
-    if (nvml_is_partitioned(gpu) && type != SAMPLE_POWER && type != SAMPLE_SM_MHZ)
+    if (nvml_is_partitioned(gpu) && type != SAMPLE_POWER && type != SAMPLE_SM_MHZ &&
+        type != SAMPLE_MEMORY_MHZ)
         return NVML_NOT_SUPPORTED;
     LULL_DRIVER_CHECK(list_samples(gpu, type, last_us, kept, &length));
     *value_type_out = NVML_VALUE_UINT;

@@ -169,6 +169,7 @@ static void keep_sample(struct lull_physics *gpu)
     const uint32_t at = samples->count++ % LULL_PHYSICS_SAMPLES;
 
     samples->sm_mhz[at] = (uint16_t)lull_physics_published_mhz(gpu);
+    samples->memory_mhz[at] = (uint16_t)lull_physics_memory_mhz(gpu);
     samples->busy_percent[at] = (uint8_t)gpu->utilization_percent;
     samples->memory_percent[at] = (uint8_t)gpu->memory_percent;
 }

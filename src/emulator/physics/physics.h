@@ -138,6 +138,7 @@ struct lull_physics_samples {
     uint32_t power_mw[LULL_PHYSICS_SAMPLES]; /* numbered by the refreshes of `instant` */
     uint32_t count; /* of the others, one in each period of the utilisation */
     uint16_t sm_mhz[LULL_PHYSICS_SAMPLES];
+    uint16_t memory_mhz[LULL_PHYSICS_SAMPLES];
     uint8_t busy_percent[LULL_PHYSICS_SAMPLES];
     uint8_t memory_percent[LULL_PHYSICS_SAMPLES];
 };
@@ -391,6 +392,7 @@ bool lull_physics_is_busy(const struct lull_physics *gpu);
  */
 int64_t lull_physics_utilization_period_ns(void);
 uint32_t lull_physics_published_mhz(const struct lull_physics *gpu);
+uint32_t lull_physics_memory_mhz(const struct lull_physics *gpu);
 uint64_t lull_physics_published_mj(const struct lull_physics *gpu);
 uint32_t lull_physics_published_mw(const struct lull_physics *gpu,
                                    const struct lull_physics_meter *meter);

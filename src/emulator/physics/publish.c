@@ -103,6 +103,12 @@ uint32_t lull_physics_published_mhz(const struct lull_physics *gpu)
     return (uint32_t)floor(lull_gpu_model_step_mhz(&gpu->model, step));
 }
 
+uint32_t lull_physics_memory_mhz(const struct lull_physics *gpu)
+{
+    return gpu->model
+        .memory_clocks_mhz[gpu->context_count > 0 ? 0 : gpu->model.memory_clock_count - 1];
+}
+
 uint64_t lull_physics_published_mj(const struct lull_physics *gpu)
 {
     return (uint64_t)gpu->published_mj;
