@@ -397,6 +397,25 @@ static void test_energy_and_power_are_what_is_drawn(void **state)
     }
 }
 
+static void set_energy_fault(enum lull_fault_kind kind, double value, int32_t times)
+{
+    lull_node_set_fault(node, 0, kind, &(struct lull_fault){value, times, 0});
+}
+
+static void test_faults_of_the_energy_counter_act(void **state)
+{
+    uint64_t mj;
+
+    (void)state;
+    set_energy_fault(LULL_FAULT_ENERGY_STUCK_J, 5000, LULL_FAULT_ALWAYS);
+    mj = read_gpu(0, LULL_READING_ENERGY).energy_mj;
+    assert_true(mj > 4999000 && mj <= 5000000);
+    set_energy_fault(LULL_FAULT_ENERGY_STUCK_J, 0, 0);
+    set_energy_fault(LULL_FAULT_ENERGY_WRAP_J, 2, LULL_FAULT_ALWAYS);
+    assert_true(read_gpu(0, LULL_READING_ENERGY).energy_mj <= 2000);
+    set_energy_fault(LULL_FAULT_ENERGY_WRAP_J, 0, 0);
+}
+
 static void test_readings_are_near_the_truth(void **state)
 {
     struct lull_node_truth truth;
@@ -592,6 +611,7 @@ int main(int argc, char **argv)
         WITH_NODE(test_clocks_are_listed_from_the_highest),
         WITH_NODE(test_readings_are_near_the_truth),
         WITH_NODE(test_energy_and_power_are_what_is_drawn),
+        WITH_NODE(test_faults_of_the_energy_counter_act),
         WITH_NODE(test_a_lock_takes_effect_and_a_reset_undoes_it),
         WITH_NODE(test_a_power_that_cannot_be_is_refused),
         WITH_NODE(test_a_reset_that_is_refused_is_a_lock_of_the_whole_range),
