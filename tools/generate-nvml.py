@@ -45,14 +45,16 @@ stubs and refusals are counted as refused. DCGM's library answers each function 
 | missing | 0 | 37 | 126 |
 | working | {working} | 145 | answers are injected |
 | refused | {refused} | 254 | answers are injected |
+| field ids answered, of {all_fields} | {answered} | 123 | those of the file and injected ones |
 | setters of the header that are not stubs | {setters} of {all_setters} | 4 | 37, each changes the value of its getter |
 | readings follow | clocks, power and work of the node | a file; curves over time if enabled | a file and injected values |
 | faults | `lull emulate --fault` and `set`: codes, hangs and refusals of one call, loss, XID, ECC, remapped rows, reload, foreign writers and others, after a number of calls | \
 `nvml-mock-ctl`: lost, fallen off the bus, ECC, XID, any value of the file | `dcgmInjectNvmlDevice`: the code and value of any function |
 | older driver releases | `--driver` | a version text | no |
 
-Sources: nvml-mock 3b2b865d (2026-08-21), files `pkg/gpu/mocknvml/bridge` and `docs/nvml-mock-ctl.md`; DCGM 72fa3fe (2026-07-06), files
-`nvml-injection/README.md` and `nvml-injection/src/nvml-injection.linux_defs`. A function counts if the header has its name.
+Sources: nvml-mock 3b2b865d (2026-08-21), files `pkg/gpu/mocknvml/bridge`, `pkg/gpu/mocknvml/engine` and `docs/nvml-mock-ctl.md`; DCGM
+72fa3fe (2026-07-06), files `nvml-injection/README.md`, `nvml-injection/src/AttributeHolder.h` and `nvml-injection/src/nvml-injection.linux_defs`.
+A function counts if the header has its name, a field id if some board answers it.
 
 ## Releases of the driver
 
