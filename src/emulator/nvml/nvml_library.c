@@ -161,9 +161,10 @@ static void *called_function(Dl_info *own_out)
     for (int i = 0; i < count; i++) {
         Dl_info info;
 
-        if (dladdr((char *)frames[i] - 1, &info) == 0 || info.dli_fbase != own_out->dli_fbase)
+        if (dladdr((char *)frames[i] - 1, &info) != 0 && info.dli_fbase == own_out->dli_fbase)
+            function = info.dli_saddr;
+        else if (function != NULL) /* a sanitizer's own backtrace() comes first */
             break;
-        function = info.dli_saddr;
     }
     return function;
 }
