@@ -56,6 +56,15 @@ Sources: nvml-mock 3b2b865d (2026-08-21), files `pkg/gpu/mocknvml/bridge`, `pkg/
 72fa3fe (2026-07-06), files `nvml-injection/README.md`, `nvml-injection/src/AttributeHolder.h` and `nvml-injection/src/nvml-injection.linux_defs`.
 A function counts if the header has its name, a field id if some board answers it.
 
+## Clients
+
+Tests run these clients on the node, unmodified, and compare what they show with NVML: nvidia-ml-py, nvitop, gpustat, GPUtil, Zeus,
+CodeCarbon, carbontracker, cuda.core and nvtop; hwloc's NVML plugin; Lull's own readers. DCGM's library is in no package index, so a test
+makes the NVML calls of DCGM 72fa3fe and of dcgm-exporter's default counters in their order. A test skips without its package.
+
+hwloc shows no NVLink bandwidth, because the emulated boards are not in the host's list of PCI devices. cuda.core reads boards through
+NVML; of CUDA's driver the node has only what Lull's probes call.
+
 ## Releases of the driver
 
 `lull emulate --driver VERSION` takes a branch or a full version of one of these branches. Functions that came later have no
