@@ -63,7 +63,7 @@ CodeCarbon, carbontracker, cuda.core and nvtop; hwloc's NVML plugin; Lull's own 
 makes the NVML calls of DCGM 72fa3fe and of dcgm-exporter's default counters in their order. A test skips without its package.
 
 hwloc shows no NVLink bandwidth, because the emulated boards are not in the host's list of PCI devices. cuda.core reads boards through
-NVML; of CUDA's driver the node has only what Lull's probes call.
+NVML. CUDA's driver has only what describes a GPU and what Lull's probes call.
 
 ## Releases of the driver
 

@@ -40,8 +40,13 @@ def check_driver():
     assert driver.cuDriverGetVersion() == (0, n.nvmlSystemGetCudaDriverVersion())
     assert driver.cuDeviceGetCount() == (0, 2)
     for index in range(2):
-        code, name = driver.cuDeviceGetName(64, index)
-        assert code == 0 and name.rstrip(b"\0 ").decode() == n.nvmlDeviceGetName(n.nvmlDeviceGetHandleByIndex(index)), name
+        h = n.nvmlDeviceGetHandleByIndex(index)
+        (_, name), (_, uuid) = driver.cuDeviceGetName(64, index), driver.cuDeviceGetUuid(index)
+        (_, total), (_, bus_id) = driver.cuDeviceTotalMem(index), driver.cuDeviceGetPCIBusId(20, index)
+        assert name.rstrip(b"\0 ").decode() == n.nvmlDeviceGetName(h), name
+        assert uuid.bytes.hex() == n.nvmlDeviceGetUUID(h).removeprefix("GPU-").replace("-", ""), uuid
+        assert n.nvmlDeviceGetPciInfo(h).busId.endswith(bus_id.rstrip(b"\0 ").decode()), bus_id
+        assert 0.98 * n.nvmlDeviceGetMemoryInfo(h).total < total < n.nvmlDeviceGetMemoryInfo(h).total, total
 
 
 n.nvmlInit()
