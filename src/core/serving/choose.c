@@ -3,23 +3,19 @@
 
 #include "core/serving/controller_state.h"
 
-/* Share of the bound of the time to first token that pending requests may need. Default: the rest
- * covers prompts longer than expected and a reading's age. */
+/* Share of the bound of the time to first token that pending requests may need, with the time that
+ * lower clocks cost them. Default: the rest covers prompts longer than expected, requests that
+ * arrive meanwhile, and a reading's age. */
 static const double danger_share = 0.4;
-/* Once the clock is high, it stays high until the waiting requests need less than this
- * share. Default: a queue that full clocks hardly serve grows with the next burst. */
-static const double drained_share = 0.1;
 /* Share of the bound of the time per output token that a step may need on average. Default: the
  * rest covers requests that meet more prefills than others. */
 static const double token_share = 0.7;
-/* The same of a prefill pool. Default: there one request or two always wait. */
-static const double drained_prefill_share = 0.2;
 /* Busy share above which queues grow too easily. Default: a queue with random arrivals is five
  * times its length at half of it. */
 static const double busy_most = 0.9;
 /* Expected misses that lower clocks may add, as a share of those that the objective allows.
- * Default: half of what the allowance of misses earns. */
-static const double added_share = 0.1;
+ * Default: all that the allowance of misses earns; the allowance stops errors of the estimate. */
+static const double added_share = 0.2;
 /* Expected misses that may be added beyond that while few requests have been judged: each time that
  * their number grows by a factor of e. Default: without it what is assumed of unseen latencies
  * keeps the clock high for a thousand requests. */
@@ -27,7 +23,7 @@ static const double early_misses = 0.6;
 /* The share of energy that must be saved for each share of requests that may miss in addition.
  * Default: where a server is mostly idle, parking saves most, and lower clocks for its few bursts
  * are not worth their misses. */
-static const double miss_price = 40.0;
+static const double miss_price = 15.0;
 /* The patience with pending requests, as shares of the bound of their time to first token. More
  * patience raises the clock less often, and delays long requests more. */
 static const double patience_shares[] = {0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 1.0};
@@ -44,48 +40,16 @@ static const double slow_ratio = 0.3;
 static const double reading_share = 0.5;
 /* The same for requests that find the server parked. Default: they are fewer. */
 static const double waking_share = 0.2;
-/* Tokens of a short answer. Default: a twentieth of the answers of programming assistants have
- * fewer. */
+/* Tokens of a short answer, and the share of answers that have fewer. Default: those of
+ * programming assistants. */
 static const double short_answer = 5.0;
-
-/* The speed at which a queue is expected to be served. A prefill pool always has one, so it is in
- * danger only if the highest clock takes long for it. */
-static struct lull_server_outlook choose_pace(const struct lull_serving_controller *controller)
-{
-    if (!controller->demand.is_prefill)
-        return controller->outlook;
-    return lull_server_model_predict(&controller->model, &controller->clocks[0],
-                                     &controller->demand);
-}
-
-static double choose_drained(const struct lull_serving_controller *controller)
-{
-    return controller->demand.is_prefill ? drained_prefill_share : drained_share;
-}
-
-/* Returns whether requests wait so long that a lower clock would keep them waiting. */
-static bool choose_has_queue(const struct lull_serving_controller *controller)
-{
-    const struct lull_server_load *const load = &controller->load;
-    const struct lull_server_outlook at = choose_pace(controller);
-    const double request_s = load->prompt_tokens * at.prefill_s;
-    const double latency_s = (double)controller->config.latency_ns * 1e-9;
-    const double queue_s = load->pending * request_s + 2.0 * at.step_s;
-    const double first_s = (load->pending + sqrt(load->pending)) * request_s + 2.0 * at.step_s;
-
-    if (load->pending <= 0.0)
-        return false;
-    if (controller->mode == LULL_SERVING_RAISED &&
-        queue_s > choose_drained(controller) * controller->ttft.bound_s)
-        return true;
-    return first_s + latency_s > danger_share * controller->ttft.bound_s;
-}
+static const double short_share = 0.05;
 
 bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
 {
     const struct lull_server_load *const load = &controller->load;
 
-    return lull_server_load_is_burst(load) || choose_has_queue(controller) ||
+    return load->has_burst ||
            load->recent_s > slow_share * controller->tpot.bound_s * fmax(load->recent_steps, 4.0);
 }
 
@@ -98,10 +62,46 @@ static double choose_reaction_s(const struct lull_serving_controller *controller
            1e-9;
 }
 
+/* Returns whether pending requests lose no more time at a clock than they may. */
+static bool choose_bears_queue(const struct lull_serving_controller *controller,
+                               const struct lull_server_outlook *at,
+                               const struct lull_server_outlook *highest)
+{
+    const struct lull_server_load *const load = &controller->load;
+    const double slowness = fmax(at->prefill_s / highest->prefill_s, 1.0);
+    const double request_s = load->prompt_tokens * highest->prefill_s;
+    const double queue_s =
+        (load->pending + sqrt(load->pending)) * request_s + 2.0 * highest->step_s;
+    const double lost_s = controller->lost.now_s - controller->lost.empty_s;
+    const double now_lost_s = choose_reaction_s(controller) * (1.0 - 1.0 / slowness);
+    const double more_s = fmax(load->pending * request_s * (slowness - 1.0), now_lost_s);
+    const double spare_s = danger_share * controller->ttft.bound_s - queue_s;
+
+    return lost_s + now_lost_s <= controller->lost_most_s && lost_s + more_s <= spare_s;
+}
+
+uint32_t lull_serving_serve_queue(const struct lull_serving_controller *controller, uint32_t index)
+{
+    const struct lull_server_outlook highest =
+        lull_server_model_predict(&controller->model, &controller->clocks[0], &controller->demand);
+
+    if (controller->load.pending <= 0.0)
+        return index;
+    for (; index > 0; index--) {
+        const struct lull_server_outlook at = lull_server_model_predict(
+            &controller->model, &controller->clocks[index], &controller->demand);
+
+        if (choose_bears_queue(controller, &at, &highest))
+            break;
+    }
+    return index;
+}
+
 /* The effect of a clock and a patience on times to first token. */
 struct choose_effect {
     double added;        /* share of requests that miss in addition */
     double raised_ratio; /* time at the highest clock */
+    double lost_s;
 };
 
 /* A request of length w at the highest clock is served at the clock until its age raises it. From
@@ -118,11 +118,12 @@ static struct choose_effect choose_effect_of(const struct lull_serving_controlle
     const double lost_s = raised_s * (1.0 - 1.0 / slowness);
     const double scale_s = highest->first_token_s;
     const double arrivals = controller->load.arrival_rate;
-    struct choose_effect effect = {0.0, 0.0};
+    struct choose_effect effect = {0.0, 0.0, INFINITY};
 
     if (!isfinite(ttft->bound_s) || slowness <= 1.0)
         return effect;
     effect.added = 1.0;
+    effect.lost_s = lost_s;
     if (lost_s < ttft->bound_s)
         effect.added = lull_latency_tail_above(&ttft->tail, (ttft->bound_s - lost_s) / scale_s) -
                        lull_latency_tail_above(&ttft->tail, ttft->bound_s / scale_s);
@@ -185,19 +186,22 @@ bool lull_serving_choose(const struct lull_serving_controller *controller, uint3
         if (at.busy_ratio > busy_most || at.step_s > token_share * objective->tpot_s ||
             tokens > most)
             break;
+        if (controller->load.busy_ratio * at.watts / highest.watts + miss_price * tokens >= best)
+            continue;
         for (int p = 0; p < PATIENCES; p++) {
             const double patience_s = choose_patience_s(objective, p);
             const struct choose_effect effect =
                 choose_effect_of(controller, &at, &highest, patience_s);
             const double watts = at.watts + effect.raised_ratio * (highest.watts - at.watts);
-
             const double cost = controller->load.busy_ratio * watts / highest.watts +
                                 miss_price * (tokens + effect.added);
 
-            if (tokens + effect.added > most || cost >= best)
+            if (tokens + effect.added > most)
+                break;
+            if (cost >= best)
                 continue;
             best = cost;
-            *choice_out = (struct lull_serving_choice){i, patience_s};
+            *choice_out = (struct lull_serving_choice){i, effect.lost_s};
         }
     }
     return isfinite(best);
@@ -220,7 +224,7 @@ static double choose_wake_s(const struct lull_serving_controller *controller,
 }
 
 /* The share of requests that miss because they lose this time while the clock is raised. A short
- * answer has a few tokens to make up for it. */
+ * answer has a few tokens to make up for it; longer ones meet their time per token. */
 static double choose_added_waking(const struct lull_serving_controller *controller, double lost_s,
                                   const struct lull_server_outlook *highest)
 {
@@ -231,16 +235,19 @@ static double choose_added_waking(const struct lull_serving_controller *controll
 
     if (lost_s <= 0.0)
         return 0.0;
-    if (lost_s >= ttft->bound_s || token_s >= tpot->bound_s)
+    if (lost_s >= ttft->bound_s)
         return 1.0;
+    if (token_s >= tpot->bound_s)
+        return short_share;
     if (isfinite(ttft->bound_s))
         added += lull_latency_tail_above(&ttft->tail,
                                          (ttft->bound_s - lost_s) / highest->first_token_s) -
                  lull_latency_tail_above(&ttft->tail, ttft->bound_s / highest->first_token_s);
     if (isfinite(tpot->bound_s))
         added +=
-            lull_latency_tail_above(&tpot->tail, (tpot->bound_s - token_s) / highest->decode_s) -
-            lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->decode_s);
+            short_share *
+            (lull_latency_tail_above(&tpot->tail, (tpot->bound_s - token_s) / highest->decode_s) -
+             lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->decode_s));
     return added * (controller->load.seen_woken + 1.0) / (controller->load.seen_arrivals + 1.0);
 }
 

@@ -35,14 +35,6 @@ static const double search_ratio = 1.2;
 static const double search_s = 2.0;
 static const double search_requests = 10.0;
 static const double search_wait_s = 10.0; /* instead of the requests, where they are rare */
-/* Where no lower clock seems to save, one step of the search is tried this often, s. Default: a
- * first window that was disturbed must not decide permanently; each try lasts search_s. */
-static const double explore_s = 30.0;
-/* Time for which a danger keeps the clock highest. Default: a burst is served first; longer costs
- * energy. */
-static const double raised_s = 0.3;
-/* The same where one request is pending for long. */
-static const double shortly_s = 0.05;
 /* A lower clock must save this much of the power, or the present one stays. Default: a clock
  * change blocks the driver for some milliseconds. */
 static const double least_gain = 0.01;
@@ -69,9 +61,8 @@ static void controller_forget(struct lull_serving_controller *controller)
     controller->deepened_ns = 0;
     controller->deepened_requests = controller->misses.requests;
     controller->forgotten_requests = controller->misses.requests;
-    controller->raised_until_ns = 0;
     controller->settled = 0;
-    controller->patience_s = 0.0;
+    controller->lost_most_s = 0.0;
     controller->limit = config->clock_count - 1;
     controller->retreat_s = first_retreat_s;
 }
@@ -364,28 +355,13 @@ static void controller_retreat(struct lull_serving_controller *controller, int64
     lull_allowance_init(allowance, allowance->rate, allowance->most, 0.0);
 }
 
-/* The clock to try although the highest one seems to be the best: at most `lowest`. */
-static uint32_t controller_explore(struct lull_serving_controller *controller, uint32_t lowest,
-                                   int64_t now_ns)
-{
-    uint32_t index = 0;
-
-    if ((double)(now_ns - controller->explored_ns) * 1e-9 > explore_s)
-        controller->explored_ns = now_ns;
-    if ((double)(now_ns - controller->explored_ns) * 1e-9 > search_s)
-        return 0;
-    while (index < lowest && controller->clocks[index].compute < search_ratio)
-        index++;
-    return index;
-}
-
 /* Applies a choice for a load without danger. */
 static uint32_t controller_settle(struct lull_serving_controller *controller,
                                   const struct lull_serving_choice *choice, int64_t now_ns)
 {
     const uint32_t present = controller->settled;
 
-    controller->patience_s = choice->patience_s;
+    controller->lost_most_s = choice->lost_s;
     if (choice->index > present) {
         const struct lull_server_outlook at = lull_server_model_predict(
             &controller->model, &controller->clocks[present], &controller->demand);
@@ -404,19 +380,6 @@ static uint32_t controller_settle(struct lull_serving_controller *controller,
     return choice->index;
 }
 
-/* Raises the clock while requests are in danger. */
-static bool controller_raise(struct lull_serving_controller *controller, int64_t now_ns)
-{
-    const struct lull_server_load *const load = &controller->load;
-
-    if (lull_serving_is_in_danger(controller) || controller->mode == LULL_SERVING_IDLE)
-        controller->raised_until_ns = now_ns + (int64_t)(raised_s * 1e9);
-    else if (load->pending > 0.0 && load->oldest_s > controller->patience_s)
-        controller->raised_until_ns =
-            lull_later_ns(controller->raised_until_ns, now_ns + (int64_t)(shortly_s * 1e9));
-    return controller->raised_until_ns > now_ns;
-}
-
 static double controller_bound(const struct lull_serving_controller *controller)
 {
     return lull_miss_bound_find(&controller->bound, bound_error);
@@ -433,13 +396,24 @@ static uint32_t controller_proceed(struct lull_serving_controller *controller, u
                               "The misses of requests are being counted.", chosen);
 }
 
+/* The clock by load, as if no request were pending. */
+static bool controller_choose_steady(struct lull_serving_controller *controller, int64_t now_ns,
+                                     uint32_t *index_out)
+{
+    const uint32_t lowest = controller_search(controller, now_ns);
+    struct lull_serving_choice choice;
+
+    if (!lull_serving_choose(controller, lowest, &choice))
+        return false;
+    *index_out = controller_settle(controller, &choice, now_ns);
+    return true;
+}
+
 static uint32_t controller_choose_busy(struct lull_serving_controller *controller, int64_t now_ns)
 {
-    struct lull_serving_choice choice;
-    uint32_t lowest;
-    uint32_t chosen;
-    bool has_choice;
     const char *const unjudged = lull_serving_find_unjudged(controller);
+    uint32_t steady;
+    uint32_t chosen;
 
     if (unjudged != NULL)
         return controller_explain(controller, LULL_SERVING_BLIND, unjudged, 0);
@@ -447,21 +421,17 @@ static uint32_t controller_choose_busy(struct lull_serving_controller *controlle
         return controller_explain(controller, LULL_SERVING_LEARNING,
                                   "The server's speed is being learned.", 0);
     controller_retreat(controller, now_ns);
-    lowest = controller_search(controller, now_ns);
-    has_choice = lull_serving_choose(controller, lowest, &choice);
-    /* Requests of a prefill pool are pending as long as it works, so their patience is chosen
-     * before they raise the clock. */
-    if (has_choice && controller->demand.is_prefill)
-        controller->patience_s = choice.patience_s;
-    if (controller_raise(controller, now_ns))
+    if (lull_serving_is_in_danger(controller))
         return controller_explain(controller, LULL_SERVING_RAISED,
-                                  "Requests wait so long that their first token is in danger.", 0);
-    if (!has_choice)
+                                  "Far more requests arrive than before, or steps are slow.", 0);
+    if (!controller_choose_steady(controller, now_ns, &steady))
         return controller_explain(controller, LULL_SERVING_RAISED,
                                   "The load leaves no room for a lower clock.", 0);
-    chosen = controller_settle(controller, &choice, now_ns);
-    if (chosen == 0)
-        chosen = controller_explore(controller, lowest, now_ns);
+    chosen = lull_serving_serve_queue(controller, steady);
+    if (chosen < steady)
+        return controller_explain(controller, LULL_SERVING_RAISED,
+                                  "Requests wait so long that their first token is in danger.",
+                                  chosen);
     return controller_proceed(controller, chosen);
 }
 
@@ -476,9 +446,7 @@ static uint32_t controller_choose(struct lull_serving_controller *controller, in
     if (is_parked || now_ns - controller->idle_ns >= controller->config.park_after_ns)
         return controller_explain(controller, LULL_SERVING_IDLE, "No request: parked.",
                                   lull_serving_choose_parking(controller));
-    /* A prefill pool has many short gaps. */
-    if (controller->demand.is_prefill && controller->mode == LULL_SERVING_RAISED &&
-        now_ns >= controller->raised_until_ns)
+    if (controller->mode == LULL_SERVING_RAISED)
         return controller_proceed(controller, controller->settled);
     return controller_explain(controller, controller->mode, controller->reason,
                               controller->requested);

@@ -49,7 +49,7 @@ enum lull_serving_mode {
     LULL_SERVING_LEARNING, /* the highest clock, until the server's speed is known */
     LULL_SERVING_TESTING,  /* a clock by load whose misses are being counted */
     LULL_SERVING_PROVEN,   /* the same; the promise is proven for the present choice */
-    LULL_SERVING_RAISED,   /* the highest clock: the objective is in danger */
+    LULL_SERVING_RAISED,   /* a higher clock: the objective is in danger */
     LULL_SERVING_IDLE,     /* no request: parked */
 };
 

@@ -22,20 +22,23 @@ struct lull_serving_latency {
     int64_t absent_ns; /* since when requests run without a histogram; 0: there is one */
 };
 
+enum { LULL_SERVING_LOST_KEPT = 256 };
+
 /* The time that low clocks have cost so far, if a request was always served. */
 struct lull_serving_lost {
     double now_s;
+    double empty_s; /* when no request was pending */
     uint64_t count; /* readings in the ring */
     struct {
         int64_t time_ns;
         double lost_s;
-    } kept[LULL_SERVER_LOAD_KEPT];
+    } kept[LULL_SERVING_LOST_KEPT];
 };
 
 /* A choice for a load without danger. */
 struct lull_serving_choice {
-    uint32_t index;    /* of the clock */
-    double patience_s; /* a request that is pending for longer raises the clock to the highest */
+    uint32_t index; /* of the clock */
+    double lost_s;  /* that lower clocks may cost while requests are pending; then it is raised */
 };
 
 /* Misses of the last readings, and since the start. */
@@ -86,17 +89,15 @@ struct lull_serving_controller {
     double blamed_part;              /* of a miss, not spent yet */
 
     /* search */
-    uint32_t settled;    /* index of the clock of the last choice without danger */
-    double deepest;      /* lowest clock tried, as the highest clock / it */
-    int64_t explored_ns; /* a lower clock was last tried although it seemed not to save */
+    uint32_t settled; /* index of the clock of the last choice without danger */
+    double deepest;   /* lowest clock tried, as the highest clock / it */
     int64_t deepened_ns;
     double deepened_requests;  /* that had been judged by then */
     double forgotten_requests; /* judged before the server's last restart */
     uint32_t limit;            /* index of the lowest clock that may be chosen */
     int64_t limit_until_ns;
     double retreat_s;
-    int64_t raised_until_ns;
-    double patience_s; /* of the present choice */
+    double lost_most_s; /* of the present choice */
 
     /* results */
     enum lull_serving_mode mode;
@@ -124,9 +125,12 @@ const char *lull_serving_find_unjudged(const struct lull_serving_controller *con
 
 /* ---- choose.c ------------------------------------------------------------------------------ */
 
-/* Returns whether pending requests are in danger of missing their time to first token at the
- * present clock. */
+/* Returns whether requests are in danger that only the highest clock can avert. */
 bool lull_serving_is_in_danger(const struct lull_serving_controller *controller);
+
+/* Returns the lowest clock, at most `index`, at which the pending requests lose no more time than
+ * they may. */
+uint32_t lull_serving_serve_queue(const struct lull_serving_controller *controller, uint32_t index);
 
 /* Finds the cheapest choice that is predicted to keep the objective, with a clock that is not lower
  * than `lowest`. False: there is none. */

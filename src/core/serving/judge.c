@@ -105,8 +105,8 @@ static double judge_lost_s(const struct lull_serving_lost *lost, int64_t now_ns,
     const int64_t since_ns = now_ns - (int64_t)(fmin(seconds, 1e6) * 1e9);
     double lost_s = lost->now_s;
 
-    for (uint64_t i = lost->count; i > 0 && i + LULL_SERVER_LOAD_KEPT > lost->count; i--) {
-        const uint64_t at = (i - 1) % LULL_SERVER_LOAD_KEPT;
+    for (uint64_t i = lost->count; i > 0 && i + LULL_SERVING_LOST_KEPT > lost->count; i--) {
+        const uint64_t at = (i - 1) % LULL_SERVING_LOST_KEPT;
 
         lost_s = lost->kept[at].lost_s;
         if (lost->kept[at].time_ns <= since_ns)
@@ -241,11 +241,13 @@ static void judge_lose(struct lull_serving_controller *controller,
                        const struct lull_server_outlook *highest)
 {
     struct lull_serving_lost *const lost = &controller->lost;
-    const uint64_t at = lost->count++ % LULL_SERVER_LOAD_KEPT;
+    const uint64_t at = lost->count++ % LULL_SERVING_LOST_KEPT;
     const double slowness =
         fmax(controller->outlook.first_token_s / fmax(highest->first_token_s, 1e-9), 1.0);
 
     lost->now_s += controller->load.change.seconds * (1.0 - 1.0 / slowness);
+    if (controller->load.pending <= 0.0)
+        lost->empty_s = lost->now_s;
     lost->kept[at].time_ns = controller->load.last.time_ns;
     lost->kept[at].lost_s = lost->now_s;
 }

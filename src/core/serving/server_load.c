@@ -23,7 +23,7 @@ static const double life_span_s = 30.0;
  * by this factor: the log likelihood ratio of a Poisson process since the last time at which it was
  * least. Beyond the limit it is a burst; it cannot grow much further, so that the end is seen.
  * Default: ten times a rate of one per second are found after four requests. A steady process is
- * taken for a burst once in 150 requests at most, which keeps the clock high for half a second. */
+ * taken for a burst once in 150 requests at most. */
 static const double burst_factor = 6.0;
 static const double burst_limit = 5.0;
 static const double burst_most = 7.0;
@@ -99,31 +99,10 @@ static void load_count_pending(struct lull_server_load *load)
         load->pending = last->waiting;
         return;
     }
-    if (load->requests == 0.0 || load->kept == 0 || difference - load->offset < last->waiting)
+    if (load->requests == 0.0 || !load->has_offset || difference - load->offset < last->waiting)
         load->offset = difference - last->waiting;
+    load->has_offset = true;
     load->pending = fmin(difference - load->offset, load->requests);
-}
-
-/* The age of the oldest pending request: before the reading that shows its arrival, and after the
- * one before. The middle is taken. */
-static void load_find_oldest(struct lull_server_load *load)
-{
-    const double first = load->last.finished + load->requests - load->pending;
-    int64_t newer_ns = load->last.time_ns;
-
-    load->oldest_s = 0.0;
-    if (load->pending < 0.5 || !isfinite(first))
-        return;
-    for (uint64_t i = load->kept; i > 0 && i + LULL_SERVER_LOAD_KEPT > load->kept; i--) {
-        const uint64_t at = (i - 1) % LULL_SERVER_LOAD_KEPT;
-
-        if (load->arrivals[at].arrived < first + 0.5) {
-            newer_ns = newer_ns / 2 + load->arrivals[at].time_ns / 2;
-            break;
-        }
-        newer_ns = load->arrivals[at].time_ns;
-    }
-    load->oldest_s = (double)(load->last.time_ns - newer_ns) * 1e-9;
 }
 
 static void load_watch_bursts(struct lull_server_load *load)
@@ -132,11 +111,7 @@ static void load_watch_bursts(struct lull_server_load *load)
 
     load->burst += load->change.arrived * log(burst_factor) - (burst_factor - 1.0) * expected;
     load->burst = fmin(fmax(load->burst, 0.0), burst_most);
-}
-
-bool lull_server_load_is_burst(const struct lull_server_load *load)
-{
-    return load->burst > burst_limit;
+    load->has_burst = load->pending > 0.0 && (load->has_burst || load->burst > burst_limit);
 }
 
 bool lull_server_load_is_prefill(const struct lull_server_load *load)
@@ -201,8 +176,4 @@ void lull_server_load_take(struct lull_server_load *load,
     load->requests = reading->running + reading->waiting;
     load_count_pending(load);
     load_average(load, was_idle);
-    load_find_oldest(load);
-    load->arrivals[load->kept % LULL_SERVER_LOAD_KEPT].time_ns = reading->time_ns;
-    load->arrivals[load->kept % LULL_SERVER_LOAD_KEPT].arrived = reading->finished + load->requests;
-    load->kept++;
 }

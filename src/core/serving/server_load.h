@@ -3,8 +3,7 @@
  *
  * A reading's requests in the queue and the batch, with those that are finished, are all that have
  * arrived; the histogram of times to first token counts those that have begun to answer. The
- * difference is pending: in the queue or in prefill. The queue is first in, first out, so the time
- * at which the oldest pending request arrived follows from earlier readings.
+ * difference is pending: in the queue or in prefill.
  *
  * Pure; caller's storage; zero-initialised is empty. SPDX-License-Identifier: Apache-2.0
  */
@@ -15,8 +14,6 @@
 #include <stdint.h>
 
 #include "core/serving/reading.h"
-
-enum { LULL_SERVER_LOAD_KEPT = 256 };
 
 /* What has changed between two readings. Counters that the server lacks are 0. */
 struct lull_server_change {
@@ -35,9 +32,9 @@ struct lull_server_load {
     struct lull_server_change change; /* up to it; all 0 after the first reading */
     double requests;                  /* in queue and batch */
     double pending;
-    double oldest_s;     /* age of the oldest pending request; 0: none */
     double arrival_rate; /* requests per second, over some seconds */
     double burst;        /* evidence that it has grown at once; 0: none */
+    bool has_burst;      /* it has grown while the pending requests arrived */
     double prompt_rate;  /* tokens per second, over some seconds */
     double output_rate;  /* tokens per second, over some seconds */
     double first_rate;   /* the same of first tokens alone */
@@ -47,20 +44,13 @@ struct lull_server_load {
     double recent_steps;
     double prompt_tokens; /* of one request; 0: none is known */
     double life_s;        /* of one request; 0: none is known */
+    bool has_offset;
     double offset;        /* of the difference of counters */
     double seen_arrivals; /* requests, and those of them that found the server idle */
     double seen_woken;
     double seen_prompts; /* requests and tokens that prompt_tokens is made of */
     double seen_prompt_tokens;
-    uint64_t kept; /* readings in the ring */
-    struct {
-        int64_t time_ns;
-        double arrived;
-    } arrivals[LULL_SERVER_LOAD_KEPT];
 };
-
-/* Returns whether far more requests arrive than the rate explains. */
-bool lull_server_load_is_burst(const struct lull_server_load *load);
 
 /* Returns whether the server computes nothing but prompts, as a prefill pool does. */
 bool lull_server_load_is_prefill(const struct lull_server_load *load);

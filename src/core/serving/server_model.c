@@ -109,7 +109,8 @@ static double server_model_prefilling(const struct lull_server_model *model,
     return server_model_dynamic(clock, 0.0, value[PROMPT_MEMORY], value[PROMPT_COMPUTE]);
 }
 
-/* The power of one GPU; it settles below its limit. */
+/* The power of one GPU; it settles below its limit. An unknown product is assumed to draw its base
+ * while it waits: less would make short bursts at the highest clock look cheap. */
 static double server_model_watts(const struct lull_server_model *model,
                                  const struct lull_server_clock *clock, double busy, double prefill,
                                  double running)
@@ -119,7 +120,9 @@ static double server_model_watts(const struct lull_server_model *model,
     const double prefill_w =
         fmin(value[2] * server_model_prefilling(model, clock), model->limit_w - value[0]);
 
-    return busy * value[0] + (1.0 - busy) * clock->waiting_w + (busy - prefill) * decode_w +
+    const double waiting_w = model->is_known ? clock->waiting_w : value[0];
+
+    return busy * value[0] + (1.0 - busy) * waiting_w + (busy - prefill) * decode_w +
            prefill * prefill_w;
 }
 
