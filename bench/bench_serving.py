@@ -92,8 +92,8 @@ class Bench:
         return document
 
     def run_server(self, server, seed):
-        """All loads of a server. The capacity is that of the first seed."""
-        first = self.simulate((*server, LOADS[0], 1), "--load", str(LOADS[0]))
+        """All loads of a server, relative to what full clocks bear in that part of the trace."""
+        first = self.simulate((*server, LOADS[0], seed), "--load", str(LOADS[0]), "--seed", str(seed))
         if first is None:
             return
         for load in LOADS:
@@ -167,7 +167,8 @@ def print_tables(bench, servers):
             row = figures(documents)
             everything.append((load, row))
             _, gpu, count, model = server
-            print_row((f"{model}, {count} x {gpu}", objective(*server[:3]), f"{load:.2f}", f"{documents[0]['rate_per_s']:.3g}"), row)
+            print_row((f"{model}, {count} x {gpu}", objective(*server[:3]), f"{load:.2f}",
+                       f"{statistics.mean(document['rate_per_s'] for document in documents):.3g}"), row)
     if everything:
         print("\nMeans over both traces and all servers:")
         print_head("load")
