@@ -107,10 +107,12 @@ static int change_profiles(struct lull_profile_control *control, struct lull_dev
         result = lull_device_remove_profiles(devices, gpu, control->to_remove, err);
     else
         result = lull_device_add_profiles(devices, gpu, control->to_add, err);
-    if (result < 0 && !may_have_acted(result))
-        control->own &= ~control->to_add;
-    if (result == 0)
-        result = read_profiles(control, devices, gpu, &requested, err);
+    if (result < 0) {
+        if (!may_have_acted(result))
+            control->own &= ~control->to_add;
+        return result;
+    }
+    result = read_profiles(control, devices, gpu, &requested, err);
     if (result < 0)
         return result;
     if ((requested & control->to_remove) != 0 || (control->to_add & ~requested) != 0)
