@@ -159,6 +159,41 @@ static void test_the_oracle_waits_for_the_driver(void **state)
     lull_server_arrivals_fini(&arrivals);
 }
 
+/* The energy of the oracle and of full clocks, if the first request comes late. */
+static void ask_late(int64_t first_ns, double *oracle_j_out, double *highest_j_out)
+{
+    struct lull_server_arrivals arrivals = {0};
+    struct lull_serving_run run = serving_run_of(&arrivals);
+    struct lull_serving_oracle oracle;
+    struct lull_serving_outcome highest;
+    struct lull_serving_outcome best;
+    struct lull_error err = {0};
+
+    assert_int_equal(lull_serving_make_arrivals(&source, 2.0, &arrivals), 0);
+    for (size_t i = 0; i < arrivals.count; i++)
+        arrivals.items[i].time_ns += first_ns;
+    arrivals.period_ns += first_ns;
+    highest = simulate(&run, LULL_SERVING_AT_HIGHEST);
+    assert_int_equal(lull_serving_ask_oracle(&run, &highest, 0, NULL, &best, &oracle, &err), 0);
+    *oracle_j_out = best.energy_j;
+    *highest_j_out = highest.energy_j;
+    free(highest.requests);
+    free(best.requests);
+    lull_server_arrivals_fini(&arrivals);
+}
+
+static void test_the_oracle_is_parked_before_the_first_request(void **state)
+{
+    double oracle_j[2];
+    double highest_j[2];
+
+    (void)state;
+    ask_late(0, &oracle_j[0], &highest_j[0]);
+    ask_late(S(60), &oracle_j[1], &highest_j[1]);
+    check_within("idle power against that at full clocks",
+                 (oracle_j[1] - oracle_j[0]) / (highest_j[1] - highest_j[0]), 0.2, 0.8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_the_best_fixed_settings),
         cmocka_unit_test(test_the_oracle_adds_no_miss),
         cmocka_unit_test(test_the_oracle_waits_for_the_driver),
+        cmocka_unit_test(test_the_oracle_is_parked_before_the_first_request),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

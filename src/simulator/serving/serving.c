@@ -439,6 +439,8 @@ static void serving_advance(struct serving_play *play)
 static int serving_run(struct serving_play *play, struct lull_error *err)
 {
     serving_apply_faults(play);
+    for (uint32_t i = 0; i < play->run->pool_count; i++)
+        serving_begin_step(play, i); /* nothing to do yet: a choice by step begins parked */
     for (;;) {
         const int64_t next_ns = serving_next_ns(play);
 
