@@ -255,6 +255,9 @@ static void write_serving_energy(const struct lull_report *report,
         lull_verdict_append(line, "nothing saved, no clocks lowered: %s", summary->reason);
     } else if (saving->reason != NULL) {
         lull_verdict_append(line, "saving not known (%s)", saving->reason);
+    } else if (saving->ratio < 0.0) {
+        lull_verdict_append(line, "nothing saved, about %.1f %% more used (estimate)",
+                            -100.0 * saving->ratio);
     } else {
         lull_verdict_append(
             line, "about %.1f %% saved (estimate, no interval known): ", 100.0 * saving->ratio);

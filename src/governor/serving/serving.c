@@ -244,12 +244,12 @@ void lull_serving_take(struct lull_serving *serving, uint32_t gpu, uint32_t want
         lull_park_take_power(&served->park, sample->time_ns, reading->power_mw * 1e-3);
 }
 
-/* Sums the energy of the served GPUs up to the earliest time of them. */
+/* Takes the energy of the served GPUs. */
 static void sum_energy(struct lull_serving *serving, const struct lull_accounting *accounting)
 {
-    const int64_t before_ns = serving->energy_ns;
-    int64_t time_ns = INT64_MAX;
     double energy_j = accounting == NULL ? (double)NAN : 0.0;
+    uint32_t served = 0;
+    int64_t time_ns = 0;
 
     for (uint32_t i = 0; accounting != NULL && i < serving->gpu_count; i++) {
         struct lull_accounting_so_far so_far;
@@ -257,16 +257,17 @@ static void sum_energy(struct lull_serving *serving, const struct lull_accountin
         if (!serving->gpus[i].is_served)
             continue;
         so_far = lull_accounting_so_far(accounting, i);
-        energy_j += so_far.is_known ? so_far.energy_j : (double)NAN;
-        if (so_far.is_known)
-            time_ns = lull_earlier_ns(time_ns, so_far.time_ns);
+        if (!so_far.is_known)
+            so_far.energy_j = (double)NAN;
+        lull_joint_energy_take(&serving->joint_energy, served++, so_far.time_ns, so_far.energy_j);
+        energy_j += so_far.energy_j;
     }
     serving->energy_j = energy_j;
-    if (time_ns == INT64_MAX || time_ns <= before_ns)
+    energy_j = lull_joint_energy_find(&serving->joint_energy, &time_ns);
+    if (serving->controller == NULL || (!isnan(energy_j) && time_ns <= serving->energy_ns))
         return;
     serving->energy_ns = time_ns;
-    if (serving->controller != NULL)
-        lull_serving_controller_take_energy(serving->controller, time_ns, energy_j);
+    lull_serving_controller_take_energy(serving->controller, time_ns, energy_j);
 }
 
 /* The controller judges the age of readings by the distance at which they come. */

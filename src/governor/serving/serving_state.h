@@ -11,6 +11,7 @@
 #define LULL_GOVERNOR_SERVING_SERVING_STATE_H
 
 #include "core/energy/device_curve.h"
+#include "core/serving/joint_energy.h"
 #include "governor/serving/idle_watch.h"
 #include "governor/serving/metrics_fetch.h"
 #include "governor/serving/park.h"
@@ -72,7 +73,8 @@ struct lull_serving {
 
     double blind_s;    /* longest time from the first work until the clocks are high */
     double energy_j;   /* of the served GPUs so far; NAN: unknown */
-    int64_t energy_ns; /* up to here */
+    int64_t energy_ns; /* of the last sum that the controller has */
+    struct lull_joint_energy joint_energy; /* served GPUs, in their order */
 
     int64_t begin_ns;
     int64_t tick_ns;   /* of the last tick */
