@@ -63,8 +63,10 @@ void lull_topology_build(const struct lull_node_spec *spec, struct lull_topology
 
     *out = (struct lull_topology){.sockets = 1, .numa_nodes = 1, .gpu_count = spec->gpu_count};
     for (uint32_t i = 0; i < spec->gpu_count; i++) {
-        if (spec->models[i]->vendor != LULL_GPU_NVIDIA)
+        if (spec->models[i]->vendor != LULL_GPU_NVIDIA) {
+            out->places[i].slot.bus = (7 + 3 * i) & 0xff; /* as the libraries of these vendors */
             continue;
+        }
         if (platform == NULL) {
             out->first = i;
             out->platform = spec->models[i]->platform;

@@ -72,7 +72,7 @@ struct lull_topology {
     uint32_t platform; /* an index of lull_platforms */
     uint32_t first;    /* the first GPU of NVIDIA */
     uint32_t gpu_count;
-    struct lull_gpu_place places[LULL_NODE_MAX_GPUS]; /* by index in the node; only of NVIDIA */
+    struct lull_gpu_place places[LULL_NODE_MAX_GPUS]; /* by index; of other vendors only the bus */
 };
 
 void lull_topology_build(const struct lull_node_spec *spec, struct lull_topology *out);

@@ -30,17 +30,27 @@ static double estimate_speed(struct lull_node *node, uint32_t gpu)
     return model.core_count * model.sm_max_mhz;
 }
 
-/* Lists the GPUs of NVIDIA in the order of CUDA_DEVICE_ORDER. */
+static bool has_nvidia(struct lull_node *node)
+{
+    for (uint32_t gpu = 0; gpu < lull_node_gpu_count(node); gpu++)
+        if (read_model(node, gpu).vendor == LULL_GPU_NVIDIA)
+            return true;
+    return false;
+}
+
+/* Lists the GPUs of NVIDIA in the order of CUDA_DEVICE_ORDER; of a node that has none, all: there
+ * the player's jobs use this library in the place of the other vendors'. */
 static void list_in_order(struct lull_node *node, struct lull_cuda_devices *out)
 {
     const char *const order = getenv("CUDA_DEVICE_ORDER");
+    const bool is_for_others = !has_nvidia(node);
     const bool is_by_bus = order != NULL && strcmp(order, "PCI_BUS_ID") == 0;
 
     out->count = 0;
     for (uint32_t gpu = 0; gpu < lull_node_gpu_count(node); gpu++) {
         uint32_t at = out->count;
 
-        if (read_model(node, gpu).vendor != LULL_GPU_NVIDIA)
+        if (!is_for_others && read_model(node, gpu).vendor != LULL_GPU_NVIDIA)
             continue;
         for (; !is_by_bus && at > 0; at--) {
             if (estimate_speed(node, out->gpus[at - 1]) >= estimate_speed(node, gpu))
