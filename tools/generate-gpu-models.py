@@ -290,6 +290,7 @@ def device_curve(name, gpu):
     fields = {
         "name": json.dumps(name),
         "borrowed": json.dumps(gpu["borrows"]) if "borrows" in gpu else "NULL",
+        "is_guessed": "true" if "guessed" in gpu else "false",
         "aliases": "{" + ", ".join(map(json.dumps, gpu["aliases"])) + "}",
         **{key: known[key] for key in taken},
         "waiting_w": known["active_idle_w"],

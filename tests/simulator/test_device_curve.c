@@ -172,8 +172,8 @@ static void test_names(void **state)
     check_product("NVIDIA B300", "B200-SXM", "B300");
     check_product("NVIDIA L40S", "A40", "L40S");
     check_product("NVIDIA GB200", "B200-SXM", "GB200");
-    check_product("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTXPRO6000", NULL);
-    check_product("NVIDIA RTX A4000", NULL, NULL); /* it is no A40 */
+    check_product("NVIDIA RTX PRO 6000 Blackwell Server Edition", NULL, NULL); /* guessed */
+    check_product("NVIDIA RTX A4000", NULL, NULL);                             /* it is no A40 */
     check_product("NVIDIA XA40", NULL, NULL);
     check_product("", NULL, NULL);
 }

@@ -140,7 +140,8 @@ const struct lull_device_curve *lull_device_curve_of_product(const char *product
     *borrower_out = NULL;
     for (uint32_t i = 0; i < lull_device_curve_count; i++) {
         const struct lull_device_curve *const curve = &lull_device_curves[i];
-        const size_t fit = curve->borrowed == NULL ? match_any(&words, curve) : 0;
+        const bool is_measured = curve->borrowed == NULL && !curve->is_guessed;
+        const size_t fit = is_measured ? match_any(&words, curve) : 0;
 
         if (fit > best) {
             best = fit;

@@ -52,6 +52,7 @@ struct lull_device_kernel {
 struct lull_device_curve {
     const char *name;
     const char *borrowed; /* the measured model from which these curves are scaled; NULL: its own */
+    bool is_guessed;      /* the power of its kernels is a guess, so no product is taken for it */
     const char *aliases[LULL_DEVICE_CURVE_ALIASES]; /* NULL behind the last */
     uint32_t memory_mib;
     double sm_min_mhz;
