@@ -91,9 +91,9 @@ class Page(unittest.TestCase):
         self.assertNotIn("does not have", self.logged())
         try:
             with open(self.policy, "w", encoding="utf-8") as file:
-                file.write(policy.replace("0000:10:00.0", "0000:4e:00.0"))
+                file.write(policy.replace("0000:4e:00.0", "0000:87:00.0"))
             self.assertEqual(call(LULL, "reload").returncode, 0)
-            self.assertIn("GPUs of the policy that this node does not have: 1 of 4, such as 0000:4e:00.0", self.logged())
+            self.assertIn("GPUs of the policy that this node does not have: 1 of 4, such as 0000:87:00.0", self.logged())
         finally:
             with open(self.policy, "w", encoding="utf-8") as file:
                 file.write(policy)
