@@ -64,7 +64,7 @@ enum { LULL_GPU_INFOROM_TEXTS = 3 }; /* image, OEM object, ECC object */
 
 struct lull_gpu_model {
     char name[24];
-    char borrowed[24]; /* the model whose curves it has, as nobody has measured it; "": its own */
+    char borrowed[24]; /* the model whose curves it has, because it was not measured; "": its own */
     uint32_t alias_count;
     char aliases[LULL_GPU_ALIASES][20];
 

@@ -540,7 +540,7 @@ int nvml_field_smoothing(nvmlDevice_t gpu, struct nvml_field *field, const int *
         if (field->scope >= LULL_PHYSICS_PRESETS)
             return NVML_INVALID_ARGUMENT;
         return set_preset_field(field, &smoothing);
-    default: /* what an administrator has overridden, which nobody can here */
+    default: /* what an administrator has overridden; no program can here */
         return field_set_uint(field, not_set);
     }
 }
