@@ -48,9 +48,10 @@ AMDSMI_EXPORT(amdsmi_get_processor_count_from_handles, void **handles, const uin
 AMDSMI_EXPORT(amdsmi_get_processor_handles_by_type, void *socket, int type, void **handles,
               uint32_t *count)
 {
-    const uint32_t room = count != NULL ? *count : 0;
+    uint32_t room;
 
     AMDSMI_ENTER(amdsmi_enter(socket, count, &gpu));
+    room = *count;
     *count = type == TYPE_AMD_GPU ? 1 : 0;
     if (handles == NULL || *count == 0)
         return AMDSMI_OK;

@@ -50,8 +50,9 @@ int lull_server_arrivals_scale(const struct lull_server_arrivals *trace,
     assert(trace->count > 0 && trace->period_ns > trace->items[trace->count - 1].time_ns);
     for (size_t i = first;; i++) {
         struct lull_server_arrival arrival = trace->items[i % trace->count];
-        const double passed_ns = (double)(i / trace->count) * (double)trace->period_ns +
-                                 (double)(arrival.time_ns - start_ns);
+        const size_t rounds = i / trace->count;
+        const double passed_ns =
+            (double)rounds * (double)trace->period_ns + (double)(arrival.time_ns - start_ns);
         int result;
 
         if (passed_ns * stretch >= (double)part->duration_ns)

@@ -88,7 +88,7 @@ static int reading_finish(struct arrivals_reading *reading, struct lull_error *e
 
     if (!reading->is_sorted)
         qsort(trace->items, trace->count, sizeof(trace->items[0]), arrivals_compare);
-    if (trace->count == 0 || trace->items[0].time_ns == trace->items[trace->count - 1].time_ns)
+    if (trace->count < 2 || trace->items[0].time_ns == trace->items[trace->count - 1].time_ns)
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: no two requests at different times%s%s. The table needs the "
                               "columns TIMESTAMP, ContextTokens and GeneratedTokens, and at least "
