@@ -355,7 +355,7 @@ static json_t *objective_json(const struct lull_objective *objective)
                      number_json(1e3 * objective->tpot_s), "share_ratio", objective->share);
 }
 
-/* What the pools are; null: there is one only. */
+/* Names the pools and their GPUs; null: there is only one pool. */
 static json_t *pools_json(const struct lull_simulate_server *server)
 {
     const struct lull_simulate_gpus *gpus[LULL_SERVING_POOLS] = {&server->prefill, &server->gpus};

@@ -52,7 +52,7 @@ enum lull_gpu_vendor {
     LULL_GPU_INTEL,
 };
 
-/* Whether GPUs reach each other's memory over PCIe. */
+/* The answer to whether GPUs reach each other's memory over PCIe. */
 enum lull_gpu_peers {
     LULL_PEERS_OK,
     LULL_PEERS_NO_CHIPSET,  /* as NVML reports for boards on which the driver does not allow it */

@@ -7,7 +7,7 @@ import pwd
 import re
 
 USER_IDS = range(1000, 60000)
-# Names that identify nobody, and are words of the files.
+# These host and user names identify no person, and occur as ordinary words in the files.
 GENERIC = {"root", "(none)", "localhost", "gpu", "gpus", "node", "host", "user", "admin", "nvidia", "lull", "test", "ubuntu", "debian"}
 # Outputs of NVML by function or member, and keys of documents.
 FUNCTIONS = {"nvmlDeviceGetSerial": "serial number", "nvmlDeviceGetPdi": "serial number", "nvmlDeviceGetUUID": "UUID"}

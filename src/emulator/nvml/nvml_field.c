@@ -357,7 +357,7 @@ static int read_memory_power(nvmlDevice_t gpu, struct nvml_field *field)
     return field_set_uint(field, nvml_power_mw_from_w(memory_w));
 }
 
-/* What a reading of power is of. */
+/* A reading of power covers one of these scopes. */
 enum { SCOPE_GPU = 0, SCOPE_MODULE = 1, SCOPE_MEMORY = 2 };
 
 /* Where power is that of the module, that of the GPU is unknown. */

@@ -33,7 +33,7 @@ struct plant_config {
     double period_s;
 };
 
-/* What a server may publish of requests when they end. */
+/* Histograms that a server may publish when requests end. */
 struct plant_ends {
     struct lull_serving_histogram queue;
     struct lull_serving_histogram prefill;

@@ -241,7 +241,7 @@ static void test_stand_ins(void **state)
                 "count as missed than miss; the time before the queue is not in them; start vLLM "
                 "without --disable-log-stats");
     /* The histogram itself is another count. */
-    strcat(page, VLLM_TPOT);
+    strncat(page, VLLM_TPOT, sizeof(page) - strlen(page) - 1);
     read_good(page);
     assert_true(result.reading.is_restarted);
     assert_false(result.reading.tpot.is_upper);

@@ -19,7 +19,7 @@
 
 enum {
     DOORS = 1 + LULL_FRONT_POOLS,
-    /* As many as lull_http_guard_room() permits at all doors. */
+    /* lull_http_guard_room() permits this many connections at all doors together. */
     SLOTS = 2 * (LULL_FRONT_CONNECTIONS + LULL_FRONT_POOLS * LULL_FRONT_POOL_CONNECTIONS),
     BLOCK = 4096, /* of a stream, handed over at once */
     POLLED = 64,  /* connections looked at together */
