@@ -79,7 +79,7 @@ static int read_profiles(struct lull_profile_control *control, struct lull_devic
 int lull_profile_control_look(struct lull_profile_control *control, struct lull_devices *devices,
                               uint32_t gpu, struct lull_error *err)
 {
-    uint32_t requested;
+    uint32_t requested = 0;
     const int result = read_profiles(control, devices, gpu, &requested, err);
 
     if (result < 0)
@@ -100,7 +100,7 @@ static bool may_have_acted(int status)
 static int change_profiles(struct lull_profile_control *control, struct lull_devices *devices,
                            uint32_t gpu, struct lull_error *err)
 {
-    uint32_t requested;
+    uint32_t requested = 0;
     int result;
 
     if (control->to_remove != 0)
