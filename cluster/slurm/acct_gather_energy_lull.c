@@ -152,7 +152,7 @@ static bool gather_energy_take_answer(int64_t until_ns, double *joules_out)
 static void read_meter(void)
 {
     const int64_t begin_ns = lull_helper_now_ns();
-    double joules;
+    double joules = 0.0;
 
     if (meter.helper.socket < 0 ||
         send(meter.helper.socket, "\n", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ||
