@@ -8,7 +8,8 @@ import json
 import sys
 
 COUNTS = ("layers attention_layers hidden heads kv_heads head_dim ffn experts active_experts expert_layers "
-          "expert_ffn shared_ffn vocabulary block_scaled").split()
+          "expert_ffn shared_ffn vocabulary block_scaled tied").split()
+REALS = "weight_bytes dense_bytes cache_bytes state_bytes dense_params".split()
 
 
 def resolve(name, models):
@@ -19,46 +20,17 @@ def resolve(name, models):
     return {**resolve(own["as"], models), **own}
 
 
-def expert_params(model):
-    return 3 * model["hidden"] * model["expert_ffn"]
-
-
-def dense_params(model):
-    """The parameters of all layers that every token passes."""
-    hidden = model["hidden"]
-    heads = model["heads"] + model["kv_heads"]
-    attention = 2 * hidden * heads * model["head_dim"]
-    dense_layers = model["layers"] - model["expert_layers"]
-    shared = hidden * (3 * model["shared_ffn"] + model["experts"])
-    return model["layers"] * attention + dense_layers * 3 * hidden * model["ffn"] + model["expert_layers"] * shared
-
-
 def complete(name, models):
-    model = {**dict.fromkeys(COUNTS, 0), **resolve(name, models)}
-    if model["attention_layers"] == 0:
-        model["attention_layers"] = model["layers"]
-    dense = model.get("dense_params") or dense_params(model)
-    head = model["hidden"] * model["vocabulary"]
-    embeddings = head if model.get("tied") else 2 * head
-    experts = model["expert_layers"] * expert_params(model)
-    cache = 4 * model["attention_layers"] * model["kv_heads"] * model["head_dim"]
-    model.update({
-        "dense_bytes": model.get("dense_bytes", model["weight_bytes"]),
-        "kv_token_bytes": model.get("cache_bytes", cache),
-        "state_bytes": model.get("state_bytes", 0),
-        "dense_params": dense,
-        "total_params": dense + embeddings + experts * model["experts"],
-        "active_params": dense + head + experts * model["active_experts"],
-    })
-    return model
+    own = resolve(name, models)
+    defaults = {**dict.fromkeys(COUNTS + REALS, 0), "attention_layers": own["layers"], "dense_bytes": own["weight_bytes"]}
+    return {**defaults, **own}
 
 
 def row(name, models):
     model = complete(name, models)
-    reals = "weight_bytes dense_bytes kv_token_bytes state_bytes dense_params total_params active_params".split()
     fields = [f"        .name = {json.dumps(name)},\n"]
-    fields += [f"        .{key} = {model[key]},\n" for key in COUNTS]
-    fields += [f"        .{key} = {float(model[key])!r},\n" for key in reals]
+    fields += [f"        .{key} = {int(model[key])},\n" for key in COUNTS]
+    fields += [f"        .{key} = {float(model[key])!r},\n" for key in REALS]
     return "    {\n" + "".join(fields) + "    },\n"
 
 

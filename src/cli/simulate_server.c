@@ -102,7 +102,7 @@ static void choose_gpus(struct lull_simulate_server *server)
 
 static int choose_slo(struct lull_simulate_server *server, struct lull_error *err)
 {
-    const bool is_small = server->llm->active_params <= small_params;
+    const bool is_small = lull_llm_active_params(server->llm) <= small_params;
     const struct lull_objective *objective = &server->slo.objective;
 
     if (server->slo.text == NULL) {

@@ -175,11 +175,12 @@ static void test_models(void **state)
                         "meta-llama/Llama-3.1-8B-Instruct");
     assert_null(lull_llm_find("8B"));
     assert_null(lull_llm_find(""));
-    check_within("Qwen3-32B, billion parameters", lull_llm_find("Qwen3-32B")->total_params / 1e9,
-                 32.7, 32.8);
+    check_within("Qwen3-32B, billion parameters",
+                 lull_llm_total_params(lull_llm_find("Qwen3-32B")) / 1e9, 32.7, 32.8);
     check_within("gpt-oss-120b, billion parameters",
-                 lull_llm_find("gpt-oss-120b")->total_params / 1e9, 116, 117.5);
-    check_within("and active ones", lull_llm_find("gpt-oss-120b")->active_params / 1e9, 5.0, 5.2);
+                 lull_llm_total_params(lull_llm_find("gpt-oss-120b")) / 1e9, 116, 117.5);
+    check_within("and active ones", lull_llm_active_params(lull_llm_find("gpt-oss-120b")) / 1e9,
+                 5.0, 5.2);
 }
 
 /* ---- one model, computed here ------------------------------------------------------------- */

@@ -25,13 +25,12 @@ struct lull_llm {
     uint32_t shared_ffn; /* of experts that every token passes */
     uint32_t vocabulary;
     uint32_t block_scaled; /* fp8 whose scales are those of blocks of weights */
+    uint32_t tied;         /* the embeddings of input and output are the same weights */
     double weight_bytes;   /* per parameter: 2 bfloat16, 1 fp8, 0.53 mxfp4 */
     double dense_bytes;    /* per parameter outside the experts */
-    double kv_token_bytes; /* cache of one token, all layers */
+    double cache_bytes;    /* of one token in all layers; 0: they follow from the dimensions */
     double state_bytes;    /* of one sequence, read and written by each step; 0: none */
-    double dense_params;   /* of the layers, without experts and embeddings */
-    double total_params;
-    double active_params;
+    double dense_params;   /* as lull_llm_dense_params(); 0: they follow from the dimensions */
 };
 
 extern const struct lull_llm lull_llms[];
@@ -40,5 +39,15 @@ extern const uint32_t lull_llm_count;
 /* The model of that name; its owner and a '/' ahead, and "-Instruct" at the end, may be left out.
  * Case is ignored. NULL: none. */
 const struct lull_llm *lull_llm_find(const char *name);
+
+/* Parameters of the layers without experts, of all experts, of all, and of those that compute a
+ * token. */
+double lull_llm_dense_params(const struct lull_llm *llm);
+double lull_llm_expert_params(const struct lull_llm *llm);
+double lull_llm_total_params(const struct lull_llm *llm);
+double lull_llm_active_params(const struct lull_llm *llm);
+
+/* Bytes in the cache of one token, in all layers. */
+double lull_llm_cache_bytes(const struct lull_llm *llm);
 
 #endif

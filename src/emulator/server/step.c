@@ -163,7 +163,7 @@ static void add_dense(struct step_sum *sum, const struct lull_step_setup *setup,
         const double known = llm->attention_layers * attention_params(llm) +
                              dense_layers * 3.0 * hidden * llm->ffn +
                              llm->expert_layers * hidden * (3.0 * llm->shared_ffn + llm->experts);
-        const double width = (llm->dense_params - known) / other_layers / (2.0 * hidden);
+        const double width = (lull_llm_dense_params(llm) - known) / other_layers / (2.0 * hidden);
 
         add_matmul_pair(sum, other_layers, tokens, hidden, width / gpus, width / gpus, bytes);
     }
@@ -226,7 +226,7 @@ static void add_decode_attention(struct step_sum *sum, const struct lull_step_se
     const double start_us =
         params->attention_us + params->split_us * length / (length + SPLIT_TOKENS);
     const double context = batch->decode_context + params->tile_tokens * batch->decoding;
-    const double bytes = context * llm->kv_token_bytes / cache_shards(setup);
+    const double bytes = context * lull_llm_cache_bytes(llm) / cache_shards(setup);
     const double flops =
         4.0 * context * llm->attention_layers * llm->heads * llm->head_dim / setup->gpus;
 
@@ -453,7 +453,7 @@ double lull_step_handover_gbs(const struct lull_step_setup *from, const struct l
 
 double lull_step_handover_s(const struct lull_llm *llm, uint32_t prompt_tokens, double gbs)
 {
-    return (llm->kv_token_bytes * prompt_tokens + llm->state_bytes) / (gbs * 1e9);
+    return (lull_llm_cache_bytes(llm) * prompt_tokens + llm->state_bytes) / (gbs * 1e9);
 }
 
 double lull_step_cache_tokens(const struct lull_step_setup *setup)
@@ -461,12 +461,13 @@ double lull_step_cache_tokens(const struct lull_step_setup *setup)
     const struct lull_llm *const llm = setup->llm;
     const double used_ratio = 0.9;
     const double mib = 1024.0 * 1024.0;
-    const double experts = 3.0 * llm->hidden * llm->expert_ffn * llm->experts * llm->expert_layers;
-    const double embeddings = llm->total_params - llm->dense_params - experts;
-    const double weights = llm->dense_params * llm->dense_bytes + experts * llm->weight_bytes +
-                           embeddings * BFLOAT16_BYTES;
+    const double dense = lull_llm_dense_params(llm);
+    const double experts = lull_llm_expert_params(llm);
+    const double embeddings = lull_llm_total_params(llm) - dense - experts;
+    const double weights =
+        dense * llm->dense_bytes + experts * llm->weight_bytes + embeddings * BFLOAT16_BYTES;
     const double memory = (used_ratio * setup->gpu->memory_mib - RESERVED_MIB) * mib;
     const double room = memory - weights / setup->gpus;
 
-    return fmax(room, 0.0) * cache_shards(setup) / llm->kv_token_bytes;
+    return fmax(room, 0.0) * cache_shards(setup) / lull_llm_cache_bytes(llm);
 }
