@@ -4,14 +4,23 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "simulator/serving/arrivals_file.h"
+#include "simulator/serving/llm_file.h"
 
 int lull_cli_parse_llm(const char *text, void *llm, struct lull_error *err)
 {
-    const struct lull_llm *const found = lull_llm_find(text);
+    static struct lull_llm read;
+    const struct lull_llm *found = lull_llm_find(text);
 
-    (void)err;
+    if (found == NULL && access(text, F_OK) == 0) {
+        const int result = lull_llm_file_read(text, &read, err);
+
+        if (result < 0)
+            return result;
+        found = &read;
+    }
     if (found == NULL)
         return LULL_E_UNSUPPORTED;
     memcpy(llm, &found, sizeof(found));

@@ -12,7 +12,12 @@
 /* The field is a pointer to a const struct lull_llm. */
 #define LULL_CLI_SERVER_ROW(OBJECT, FIELD, HELP, ...)                                              \
     LULL_VALUE("server", "MODEL", OWN, OBJECT, FIELD, HELP, .parse = lull_cli_parse_llm,           \
-               .word_at = lull_cli_llm_name, .expected = "a known language model", __VA_ARGS__)
+               .word_at = lull_cli_llm_name, .hint = LULL_OPTION_FILE,                             \
+               .expected = "a known language model, or a model's config.json",                     \
+               .more = "A known name, such as Qwen3-32B; or the file config.json of another "      \
+                       "model, or a folder with it, as vLLM reads it. Its weights may be 16-bit, " \
+                       "fp8 or mxfp4.",                                                            \
+               __VA_ARGS__)
 
 #define LULL_CLI_ARRIVALS_ROW(OBJECT, FIELD, ...)                                                  \
     LULL_VALUE("arrivals", "FILE", TEXT, OBJECT, FIELD,                                            \
