@@ -167,6 +167,26 @@ static void test_weights_that_do_not_fit(void **state)
     assert_true(lull_step_cache_tokens(&latent) > 5e5);
 }
 
+/* A board without measurements has the steps of the GPU that lends its curves: an H800 differs from
+ * an H100 in its links alone, and a GB200 is faster than a B200 by its memory or its cores. */
+static void test_boards_without_measurements(void **state)
+{
+    const struct lull_step_setup h100 = setup_of("H100-SXM5", "Qwen3-8B", 1);
+    const struct lull_step_setup h800 = setup_of("H800", "Qwen3-8B", 1);
+    const struct lull_step_setup b200 = setup_of("B200-SXM", "Qwen3-8B", 1);
+    const struct lull_step_setup gb200 = setup_of("GB200", "Qwen3-8B", 1);
+
+    (void)state;
+    for (uint32_t i = 0; i < BATCH_COUNT; i++) {
+        const double slow_s = cost_of(&b200, batches[i], 800, 0).gpu_s;
+        const double fast_s = cost_of(&gb200, batches[i], 800, 0).gpu_s;
+
+        assert_true(cost_of(&h800, batches[i], 800, 0).gpu_s ==
+                    cost_of(&h100, batches[i], 800, 0).gpu_s);
+        assert_true(fast_s < slow_s && fast_s > slow_s / 1.1);
+    }
+}
+
 static void test_models(void **state)
 {
     (void)state;
@@ -377,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_a_lower_clock_is_not_faster),
         cmocka_unit_test(test_keys_and_values_are_handed_over),
         cmocka_unit_test(test_weights_that_do_not_fit),
+        cmocka_unit_test(test_boards_without_measurements),
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_is_the_sum_of_its_kernels),
         cmocka_unit_test(test_a_closed_loop_keeps_the_limit),

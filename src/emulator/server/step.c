@@ -402,14 +402,19 @@ static const struct lull_step_gpu *find_params(const char *name)
     return NULL;
 }
 
-/* A GPU without measurements: an A100 with its rate of memory and of its cores. */
+/* A GPU without measurements: the GPU whose curves it borrows, or else an A100, with its own rates
+ * of memory and cores. */
 static struct lull_step_gpu guess_params(const struct lull_gpu_model *gpu)
 {
-    static const char name[] = "A100-SXM4-80GB";
-    const struct lull_gpu_model *const a100 = lull_gpu_model_find(name, sizeof(name) - 1);
-    const double memory = gpu->bandwidth_gbs / a100->bandwidth_gbs;
-    const double cores = gpu->core_count * gpu->sm_max_mhz / (a100->core_count * a100->sm_max_mhz);
-    struct lull_step_gpu params = *find_params(name);
+    const struct lull_step_gpu *const borrowed = find_params(gpu->borrowed);
+    const struct lull_step_gpu *const from =
+        borrowed != NULL ? borrowed : find_params("A100-SXM4-80GB");
+    const struct lull_gpu_model *const lender =
+        lull_gpu_model_find(from->name, (uint32_t)strlen(from->name));
+    const double memory = gpu->bandwidth_gbs / lender->bandwidth_gbs;
+    const double cores =
+        gpu->core_count * gpu->sm_max_mhz / (lender->core_count * lender->sm_max_mhz);
+    struct lull_step_gpu params = *from;
 
     params.weight_gbs *= memory;
     params.cache_gbs *= memory;
