@@ -52,20 +52,25 @@ static void check(const char *expected)
 static void test_f29_names_of_nvidia(void **state)
 {
     static const char *const cases[][2] = {
-        {"3,1", "3 1"},                    /* another order */
-        {"GPU-11223344,0", "3 0"},         /* a UUID beside an index */
-        {"GPU-11", "3"},                   /* the start of a UUID */
-        {"GPU-8f6d1", "0"},                /* one that is long enough */
-        {"1,GPU-8f6d,3", "1"},             /* two GPUs begin so: the list ends */
-        {"GPU-8f", "2"},                   /* a whole UUID that others begin with */
-        {"GPU-", ""},                      /* all do */
-        {"0,MIG-GPU-8f6d1b2a/1/0,1", "0"}, /* a slice */
-        {"MIG-8f6d1b2a-1111", ""},         /* a slice, in the newer way */
-        {"0,9,1", "0"},                    /* none there */
-        {"2,2", "2"},                      /* once is enough */
-        {"-1", ""},                        /* hidden on purpose */
-        {"", ""},                          /* all are hidden */
-        {"gpu-11", ""},                    /* no such name */
+        {"3,1", "3 1"},                     /* another order */
+        {"GPU-11223344,0", "3"},            /* a number is no UUID */
+        {"0,GPU-11223344", "0"},            /* nor the reverse */
+        {"1x,2", "1 2"},                    /* numbers as strtoul() reads them */
+        {"0,,1", "0"},                      /* an empty word names none */
+        {"0, 1", "0 1"},                    /* with spaces */
+        {"GPU-11", "3"},                    /* the start of a UUID */
+        {"GPU-8f6d1", "0"},                 /* one that is long enough */
+        {"GPU-11,GPU-8f6d,GPU-8f6d1", "3"}, /* two GPUs begin so: the list ends */
+        {"GPU-8f", "2"},                    /* a whole UUID that others begin with */
+        {"GPU-", ""},                       /* all do */
+        {"0,MIG-GPU-8f6d1b2a/1/0,1", "0"},  /* a slice */
+        {"MIG-8f6d1b2a-1111", ""},          /* a slice, in the newer way */
+        {"0,9,1", "0"},                     /* none there */
+        {"2,2,1", ""},                      /* a GPU named twice hides all */
+        {"GPU-11,GPU-112", ""},             /* also by its UUID */
+        {"-1", ""},                         /* hidden on purpose */
+        {"", ""},                           /* all are hidden */
+        {"gpu-11", ""},                     /* no such name */
     };
 
     (void)state;

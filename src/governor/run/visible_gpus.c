@@ -16,11 +16,14 @@
  */
 static const struct narrowing {
     const char *vendor;
+    bool is_cuda;
     const char *variables[2][2];
 } narrowings[] = {
-    {"nvidia", {{"CUDA_VISIBLE_DEVICES", NULL}, {NULL, NULL}}},
-    {"amd", {{"ROCR_VISIBLE_DEVICES", NULL}, {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}}},
-    {"intel", {{"ZE_AFFINITY_MASK", NULL}, {NULL, NULL}}},
+    {"nvidia", true, {{"CUDA_VISIBLE_DEVICES", NULL}, {NULL, NULL}}},
+    {"amd",
+     false,
+     {{"ROCR_VISIBLE_DEVICES", NULL}, {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}}},
+    {"intel", false, {{"ZE_AFFINITY_MASK", NULL}, {NULL, NULL}}},
 };
 
 /* Finds the place of the GPU whose UUID begins so. -1: none or several do, or it is a slice (MIG-),
@@ -44,14 +47,6 @@ static long find_uuid(const struct lull_devices *devices, const char *begin, con
     return found == 1 ? place : -1;
 }
 
-static bool visible_gpu_is_number(const char *word)
-{
-    char *end;
-
-    strtol(word, &end, 10);
-    return end != word && (*end == '\0' || *end == '.');
-}
-
 /* By default CUDA numbers GPUs from the fastest to the slowest. It can be configured to number them
  * by their addresses, as NVML does. The other vendors' libraries do not guarantee an order. */
 static bool has_bus_order(const struct lull_devices *devices)
@@ -72,16 +67,39 @@ static bool has_one_model(const struct lull_devices *devices)
     return true;
 }
 
-/* Finds the place in the list that a word denotes: an index, one with a stack (0.1), or a UUID or
- * its begin. -1: there is none. */
-static long visible_gpu_find_word(const struct lull_devices *devices, const char *word,
-                                  const uint32_t *gpus, uint32_t count)
+/* What a list of words selects. CUDA has rules of its own: the first word decides whether all are
+ * UUIDs or numbers, "1x" is 1, and a GPU that is named twice hides all. */
+struct visible_gpu_selection {
+    bool is_cuda;
+    bool is_numbered; /* the numbers are those of this list of devices */
+    bool has_uuids;   /* the first word is a UUID */
+    uint32_t gpus[LULL_DEVICE_MAX_GPUS];
+    uint32_t count;
+};
+
+/* Returns whether a word is an index. Other libraries than CUDA may add a stack of it: 0.1. */
+static bool visible_gpu_is_number(const struct visible_gpu_selection *selection, const char *word)
+{
+    char *end;
+
+    strtol(word, &end, 10);
+    if (selection->is_cuda)
+        return end != word && !selection->has_uuids;
+    return end != word && (*end == '\0' || *end == '.');
+}
+
+/* Finds the place in the list that a word denotes. -1: there is none. */
+static long visible_gpu_find_word(const struct lull_devices *devices,
+                                  const struct visible_gpu_selection *selection, const char *word,
+                                  const struct lull_visible_gpus *visible)
 {
     const long index = strtol(word, NULL, 10);
 
-    if (visible_gpu_is_number(word))
-        return index < (long)count ? index : -1;
-    return find_uuid(devices, word, gpus, count);
+    if (visible_gpu_is_number(selection, word))
+        return index < (long)visible->count ? index : -1;
+    if (selection->is_cuda && !selection->has_uuids)
+        return -1;
+    return find_uuid(devices, word, visible->gpus, visible->count);
 }
 
 static bool visible_gpu_holds(const uint32_t *gpus, uint32_t count, uint32_t gpu)
@@ -92,35 +110,48 @@ static bool visible_gpu_holds(const uint32_t *gpus, uint32_t count, uint32_t gpu
     return false;
 }
 
+/* Takes a word. Returns false where it ends the list. */
+static bool visible_gpu_select(const struct lull_devices *devices, const char *word,
+                               struct lull_visible_gpus *visible,
+                               struct visible_gpu_selection *selection)
+{
+    const long place = visible_gpu_find_word(devices, selection, word, visible);
+
+    visible->has_slice = visible->has_slice || strncmp(word, "MIG-", 4) == 0;
+    /* In each library the first entry that does not exist ends the list. */
+    if (place < 0 || selection->count == LULL_DEVICE_MAX_GPUS)
+        return false;
+    if (!visible_gpu_holds(selection->gpus, selection->count, visible->gpus[place])) {
+        selection->gpus[selection->count++] = visible->gpus[place];
+        visible->is_by_number = visible->is_by_number ||
+                                (!selection->is_numbered && visible_gpu_is_number(selection, word));
+        return true;
+    }
+    if (!selection->is_cuda)
+        return true; /* two stacks of one card are one GPU */
+    selection->count = 0;
+    visible->is_by_number = false;
+    return false;
+}
+
 /* Reduces the list to the GPUs named in the text, in the text's order. */
 static void visible_gpu_narrow(const struct lull_devices *devices, const char *text,
-                               bool is_numbered, struct lull_visible_gpus *visible)
+                               struct visible_gpu_selection selection,
+                               struct lull_visible_gpus *visible)
 {
-    uint32_t kept[LULL_DEVICE_MAX_GPUS];
-    uint32_t kept_count = 0;
-    char *copy = strdup(text);
-    char *rest = NULL;
+    char *const copy = strdup(text);
+    char *rest = copy;
+    char *word;
 
-    for (char *word = copy == NULL ? NULL : strtok_r(copy, ",", &rest); word != NULL;
-         word = strtok_r(NULL, ",", &rest)) {
-        const long place = visible_gpu_find_word(devices, word, visible->gpus, visible->count);
-
-        visible->has_slice = visible->has_slice || strncmp(word, "MIG-", 4) == 0;
-        /* Like CUDA: the first entry that does not exist ends the list. */
-        if (place < 0 || kept_count == LULL_DEVICE_MAX_GPUS)
+    selection.has_uuids = strncmp(text, "GPU-", 4) == 0 || strncmp(text, "MIG-", 4) == 0;
+    while ((word = strsep(&rest, ",")) != NULL)
+        if (!visible_gpu_select(devices, word, visible, &selection))
             break;
-        if (visible_gpu_is_number(word) && !is_numbered) {
-            visible->is_by_number = true;
-            free(copy);
-            return; /* it may mean any of them */
-        }
-        if (!visible_gpu_holds(kept, kept_count,
-                               visible->gpus[place])) /* two stacks of one card are one GPU */
-            kept[kept_count++] = visible->gpus[place];
-    }
     free(copy);
-    memcpy(visible->gpus, kept, kept_count * sizeof(kept[0]));
-    visible->count = kept_count;
+    if (visible->is_by_number)
+        return; /* a number may mean any of them */
+    memcpy(visible->gpus, selection.gpus, selection.count * sizeof(selection.gpus[0]));
+    visible->count = selection.count;
 }
 
 /* Returns the variable of a pair that counts; NULL: neither is set. */
@@ -143,17 +174,19 @@ static const struct narrowing *narrowing_of(const struct lull_devices *devices)
 void lull_visible_gpus(const struct lull_devices *devices, struct lull_visible_gpus *visible_out)
 {
     const struct narrowing *const narrowing = narrowing_of(devices);
-    const bool is_numbered = has_bus_order(devices) || has_one_model(devices);
 
     *visible_out = (struct lull_visible_gpus){.count = lull_devices_count(devices)};
     for (uint32_t i = 0; i < visible_out->count; i++)
         visible_out->gpus[i] = i;
     for (size_t step = 0; narrowing != NULL && step < 2; step++) {
+        const struct visible_gpu_selection none = {.is_cuda = narrowing->is_cuda,
+                                                   .is_numbered = has_bus_order(devices) ||
+                                                                  has_one_model(devices)};
         const char *const variable = first_set(narrowing->variables[step]);
         const char *const text = variable != NULL ? getenv(variable) : NULL;
 
         if (text != NULL)
-            visible_gpu_narrow(devices, text, is_numbered, visible_out);
+            visible_gpu_narrow(devices, text, none, visible_out);
     }
     visible_out->is_certain = visible_out->count == 1 && lull_devices_count(devices) == 1;
 }
