@@ -284,13 +284,16 @@ void lull_node_reset_settings(struct lull_node *node, uint32_t gpu)
     static const enum lull_node_setting lost[] = {LULL_NODE_COMPUTE_MODE,
                                                   LULL_NODE_MEMORY_LIMIT_MHZ, LULL_NODE_ACCOUNTING,
                                                   LULL_NODE_OPEN_CALLS, LULL_NODE_FAN_PERCENT};
+    struct lull_physics_smoothing smoothing;
     struct lull_physics *physics;
 
     node_fault_change_clock(node, gpu, 0);
     physics = lull_node_begin(node, gpu);
     lull_physics_set_limit(physics, physics->model.limit_default_w);
     lull_physics_request_profiles(physics, 0);
-    physics->smoothing.is_enabled = false;
+    smoothing = physics->smoothing;
+    smoothing.is_enabled = false;
+    lull_physics_set_smoothing(physics, &smoothing);
     lull_node_end(node, gpu, true);
     for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
         lull_node_set_setting(node, gpu, lost[i], 0);

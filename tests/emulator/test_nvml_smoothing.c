@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "nvml_client.h"
 
+#include <math.h>
+
 #include "base/clock.h"
 
 enum { FLOOR, RAMP_UP, RAMP_DOWN, HYSTERESIS };
@@ -78,34 +80,76 @@ static void test_bad_settings_are_refused(void **state)
     assert_int_equal(set_state(handle(1), 1), NVML_NOT_SUPPORTED); /* before Blackwell */
 }
 
-/* The floor holds for the hysteresis after the work, and not without work. */
+static const double floor_w = 400;
+
+/* A B200 with power smoothing and a kernel of a second, which ends at *end_ns_out. */
+static void start_smoothed(struct lull_physics *gpu, const struct lull_physics_preset *preset,
+                           int64_t *end_ns_out)
+{
+    struct lull_physics_smoothing smoothing;
+    int context;
+
+    lull_physics_init(gpu, lull_gpu_model_find("B200", 4), 0, 0);
+    smoothing = gpu->smoothing;
+    smoothing.is_enabled = true;
+    smoothing.presets[0] = *preset;
+    smoothing.presets[0].floor_ratio = floor_w / gpu->model.limit_max_w;
+    lull_physics_set_smoothing(gpu, &smoothing);
+    assert_true(gpu->power_w < 200); /* no floor before work */
+    context = lull_physics_open(gpu, 1, 1);
+    lull_physics_launch(gpu, context, 1.0, lull_gpu_model_profile(&gpu->model, "llm_decode"));
+    *end_ns_out = lull_physics_queue_end_ns(gpu, context);
+}
+
+/* The floor holds for the hysteresis after the work, and then falls along its ramp. */
 static void test_the_floor_burns_power(void **state)
 {
+    const struct lull_physics_preset preset = {
+        .ramp_up_w = 1e6, .ramp_down_w = 1000, .hysteresis_s = 0.25};
     static struct lull_physics gpu;
-    struct lull_physics_smoothing smoothing;
-    const double floor_w = 400;
-    int context;
+    double energy_j;
     int64_t end_ns;
 
     (void)state;
-    lull_physics_init(&gpu, lull_gpu_model_find("B200", 4), 0, 0);
-    smoothing = gpu.smoothing;
-    smoothing.is_enabled = true;
-    smoothing.presets[0].floor_ratio = floor_w / gpu.model.limit_max_w;
-    smoothing.presets[0].hysteresis_s = 0.25;
-    lull_physics_set_smoothing(&gpu, &smoothing);
-    assert_true(gpu.power_w < 200);
-    context = lull_physics_open(&gpu, 1, 1);
-    lull_physics_launch(&gpu, context, 1.0, lull_gpu_model_profile(&gpu.model, "llm_decode"));
-    end_ns = lull_physics_queue_end_ns(&gpu, context);
+    start_smoothed(&gpu, &preset, &end_ns);
     lull_physics_advance(&gpu, end_ns - 1000);
     assert_true(gpu.power_w > floor_w);
     lull_physics_advance(&gpu, end_ns + 1000);
     assert_true(gpu.power_w == floor_w);
+    energy_j = lull_physics_energy_j(&gpu);
     lull_physics_advance(&gpu, end_ns + lull_ns_from_ms(249));
     assert_true(gpu.power_w == floor_w);
-    lull_physics_advance(&gpu, end_ns + lull_ns_from_ms(251));
-    assert_true(gpu.power_w < floor_w);
+    /* The GPU is colder than at this power for long, so it leaks less. */
+    assert_true(lull_physics_energy_j(&gpu) - energy_j < 0.249 * floor_w);
+    assert_true(lull_physics_energy_j(&gpu) - energy_j > 0.9 * 0.249 * floor_w);
+    lull_physics_advance(&gpu, end_ns + lull_ns_from_ms(351));
+    assert_true(fabs(gpu.power_w - (floor_w - 100)) < 11);
+    lull_physics_advance(&gpu, end_ns + lull_ns_from_ms(700));
+    assert_true(gpu.power_w < floor_w - 100);
+    assert_true(gpu.smoothing.held_w == 0);
+}
+
+/* Power rises along its ramp by a lower clock, which costs time. */
+static void test_power_ramps_up(void **state)
+{
+    const struct lull_physics_preset fast = {.ramp_up_w = 1e6, .ramp_down_w = 1e6};
+    const struct lull_physics_preset slow = {.ramp_up_w = 1000, .ramp_down_w = 1e6};
+    static struct lull_physics gpu;
+    int64_t fast_end_ns;
+    int64_t end_ns;
+    double before_w;
+
+    (void)state;
+    start_smoothed(&gpu, &fast, &fast_end_ns);
+    start_smoothed(&gpu, &slow, &end_ns);
+    before_w = gpu.power_w;
+    for (int ms = 10; ms <= 200; ms += 10) {
+        lull_physics_advance(&gpu, lull_ns_from_ms(ms));
+        assert_true(gpu.power_w - before_w < 10.1);
+        before_w = gpu.power_w;
+    }
+    lull_physics_advance(&gpu, fast_end_ns);
+    assert_true(lull_physics_is_busy(&gpu)); /* it has run at lower clocks */
 }
 
 int main(void)
@@ -114,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_settings_show_in_fields),
         cmocka_unit_test(test_bad_settings_are_refused),
         cmocka_unit_test(test_the_floor_burns_power),
+        cmocka_unit_test(test_power_ramps_up),
     };
 
     if (start_nvml("1xB200,1xH100") < 0)

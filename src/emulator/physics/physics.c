@@ -25,6 +25,7 @@ enum {
     DECAY_STEPS = 2,
     HW_SLOWDOWN_MS = 100,
     OVER_LIMIT_MS = 10,
+    SMOOTHING_TICK_MS = 10, /* ramps of power smoothing are stairs of such steps */
 };
 
 /* Power, relative to the limit, at which the emergency brake acts, and to which the clock may peak
@@ -68,6 +69,8 @@ double lull_physics_allowed_mhz(const struct lull_physics *gpu)
 
     if (gpu->hw_until_ns > gpu->folded_ns) /* the hardware halves the clock to protect itself */
         mhz = fmin(mhz, on_grid_mhz(gpu, gpu->model.sm_max_mhz / 2));
+    if (gpu->smoothing.ceiling_w > 0)
+        mhz = fmin(mhz, lull_physics_static_mhz(gpu, gpu->smoothing.ceiling_w));
     return mhz;
 }
 
@@ -205,25 +208,71 @@ double lull_physics_floor_w(const struct lull_physics *gpu)
     return smoothing->presets[smoothing->active].floor_ratio * gpu->model.limit_max_w;
 }
 
-/* Power smoothing burns power while the load is below the floor, until its hysteresis is over. How
- * fast it ramps is not emulated. */
+static const struct lull_physics_preset *active_preset(const struct lull_physics *gpu)
+{
+    return &gpu->smoothing.presets[gpu->smoothing.active];
+}
+
+/* The change of power in one step of a ramp, W. */
+static double ramp_step_w(double rate_w)
+{
+    return rate_w * SMOOTHING_TICK_MS * 1e-3;
+}
+
+/* Returns whether a step of a ramp is due; the next one follows after a tick. */
+static bool takes_ramp_step(int64_t *due_ns, int64_t now_ns)
+{
+    if (*due_ns > now_ns)
+        return false;
+    *due_ns = now_ns + SMOOTHING_TICK_MS * LULL_NS_PER_MS;
+    return true;
+}
+
+/* Power smoothing lowers the clock while the load rises faster than its ramp permits. */
+static void limit_rise(struct lull_physics *gpu)
+{
+    struct lull_physics_smoothing *smoothing = &gpu->smoothing;
+    const double step_w = ramp_step_w(active_preset(gpu)->ramp_up_w);
+    const double ceiling_w = smoothing->ceiling_w;
+    double load_w;
+
+    smoothing->ceiling_w = 0;
+    if (!smoothing->is_enabled || gpu->context_count == 0)
+        return;
+    load_w = lull_physics_load_w(gpu, fmin(setting_mhz(gpu), lull_physics_allowed_mhz(gpu)));
+    if (load_w <= gpu->power_w + step_w)
+        return;
+    if (ceiling_w == 0)
+        smoothing->rise_ns = gpu->folded_ns;
+    smoothing->ceiling_w = fmin(ceiling_w, gpu->power_w + step_w);
+    if (takes_ramp_step(&smoothing->rise_ns, gpu->folded_ns))
+        smoothing->ceiling_w = gpu->power_w + step_w;
+}
+
+/* Power smoothing burns power while the load is below the floor. After the hysteresis the floor
+ * falls along its ramp to the load. */
 static double smoothed_w(struct lull_physics *gpu, double load_w)
 {
     struct lull_physics_smoothing *smoothing = &gpu->smoothing;
     const double floor_w = lull_physics_floor_w(gpu);
+    const bool is_above = floor_w > 0 && load_w >= floor_w;
 
-    if (floor_w <= 0)
-        return load_w;
-    if (smoothing->was_above && load_w < floor_w)
-        smoothing->held_until_ns =
-            gpu->folded_ns +
-            lull_ns_from_ms(smoothing->presets[smoothing->active].hysteresis_s * 1e3);
-    smoothing->was_above = load_w >= floor_w;
-    return smoothing->held_until_ns > gpu->folded_ns ? fmax(load_w, floor_w) : load_w;
+    if (smoothing->was_above && !is_above) {
+        smoothing->held_w = floor_w;
+        smoothing->fall_ns =
+            gpu->folded_ns + lull_ns_from_ms(active_preset(gpu)->hysteresis_s * 1e3);
+    }
+    smoothing->was_above = is_above;
+    if (smoothing->held_w > 0 && takes_ramp_step(&smoothing->fall_ns, gpu->folded_ns))
+        smoothing->held_w -= ramp_step_w(active_preset(gpu)->ramp_down_w);
+    if (smoothing->held_w <= load_w)
+        smoothing->held_w = 0;
+    return fmax(load_w, smoothing->held_w);
 }
 
 void lull_physics_update(struct lull_physics *gpu)
 {
+    limit_rise(gpu);
     update_clock(gpu);
     lull_physics_update_work(gpu);
     lull_physics_update_activity(gpu);
@@ -240,8 +289,10 @@ int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu)
         next = lull_earlier_ns(next, gpu->pending[0].effective_ns);
     if (gpu->hw_until_ns > gpu->folded_ns)
         next = lull_earlier_ns(next, gpu->hw_until_ns);
-    if (gpu->smoothing.held_until_ns > gpu->folded_ns)
-        next = lull_earlier_ns(next, gpu->smoothing.held_until_ns);
+    if (gpu->smoothing.held_w > 0)
+        next = lull_earlier_ns(next, gpu->smoothing.fall_ns);
+    if (gpu->smoothing.ceiling_w > 0)
+        next = lull_earlier_ns(next, gpu->smoothing.rise_ns);
     next = lull_earlier_ns(next, gpu->over_ns);
     /* The loops of power and heat can change the clock at their ticks only if something is limited.
      */
@@ -479,7 +530,8 @@ void lull_physics_set_smoothing(struct lull_physics *gpu,
     lull_physics_fold(gpu, gpu->now_ns);
     gpu->smoothing = *smoothing;
     gpu->smoothing.was_above = false;
-    gpu->smoothing.held_until_ns = 0;
+    gpu->smoothing.held_w = 0;
+    gpu->smoothing.ceiling_w = 0;
     lull_physics_update(gpu);
 }
 

@@ -178,8 +178,8 @@ struct lull_physics_meter {
 /* One of the settings between which power smoothing can be switched. */
 struct lull_physics_preset {
     double floor_ratio;  /* of the highest power limit */
-    double ramp_up_w;    /* per second; kept and reported, without effect */
-    double ramp_down_w;  /* as well */
+    double ramp_up_w;    /* per second: power rises no faster */
+    double ramp_down_w;  /* per second: the floor falls no faster after its hysteresis */
     double hysteresis_s; /* for so long the floor holds after the load has fallen below it */
 };
 
@@ -189,8 +189,11 @@ struct lull_physics_smoothing {
     bool is_enabled;
     uint32_t active; /* preset in use */
     struct lull_physics_preset presets[LULL_PHYSICS_PRESETS];
-    bool was_above;        /* the load was above the floor at folded_ns */
-    int64_t held_until_ns; /* the floor holds until then */
+    bool was_above;   /* the load was above the floor at folded_ns */
+    double held_w;    /* the power that is held now; 0: none */
+    double ceiling_w; /* the power that is not exceeded now; 0: any is allowed */
+    int64_t fall_ns;  /* when held_w falls next, first after the hysteresis... */
+    int64_t rise_ns;  /* ...and when ceiling_w rises */
 };
 
 /* Rates of a kernel of one profile at one clock, cached because most kernels are alike. */
@@ -367,7 +370,13 @@ enum { LULL_PROFILE_MAX_P = 0, LULL_PROFILE_MAX_Q = 1 };
 uint32_t lull_physics_excluded_profiles(const struct lull_gpu_model *model, uint32_t profile);
 void lull_physics_request_profiles(struct lull_physics *gpu, uint32_t requested);
 
-/* Sets power smoothing, and its floor in force, W; 0: none. */
+/*
+ * Sets power smoothing, and returns its floor in force, W; 0: none. Sources: nvml.h of NVIDIA (the
+ * parameters and their units); NVIDIA's article on GB300 NVL72 (2025) and arXiv 2508.14318 (a GPU
+ * burns power to hold a floor, and its power ramps at a limited rate). Three things are not public
+ * and assumed: the floor is relative to the highest power limit; power rises in time by a lower
+ * clock; only the floor ramps down, while a load above it falls freely.
+ */
 void lull_physics_set_smoothing(struct lull_physics *gpu,
                                 const struct lull_physics_smoothing *smoothing);
 double lull_physics_floor_w(const struct lull_physics *gpu);
