@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /*
- * The request of a lease: the range of SM clocks and of power limits, and the power profiles, that
- * this client may set. If both power limits are 0, it sets none.
+ * The request of a lease: the range of SM clocks and of power limits, the power profiles, and
+ * whether power smoothing, that this client may set. If both power limits are 0, it sets none.
  */
 struct lull_band {
     uint32_t min_mhz;
@@ -21,6 +21,15 @@ struct lull_band {
     uint32_t min_limit_mw;
     uint32_t max_limit_mw;
     uint32_t profiles; /* enum lull_power_profile */
+    bool smoothing;
+};
+
+/* Power smoothing: a floor that the driver holds by burning power, and how fast power changes. */
+struct lull_smoothing {
+    uint32_t floor_percent; /* of the highest power limit; 0: no smoothing */
+    uint32_t ramp_up_w;     /* per second */
+    uint32_t ramp_down_w;   /* per second */
+    uint32_t hysteresis_ms; /* for so long the floor holds after the load has fallen below it */
 };
 
 /*
@@ -39,16 +48,17 @@ struct lull_switch_request {
     uint32_t sm_mhz;        /* 0: the reference point (raising) */
 };
 
-/* A request for a power limit and for power profiles until the lease ends. The latest request for a
- * GPU wins. */
+/* A request for a power limit, power profiles and power smoothing until the lease ends. The latest
+ * request for a GPU wins. */
 struct lull_limit_request {
-    uint64_t sequence; /* number of the request, > 0 */
-    uint32_t limit_mw; /* 0: the limit that was set before the lease */
-    uint32_t profiles; /* enum lull_power_profile; 0, as from older clients: none */
+    uint64_t sequence;               /* number of the request, > 0 */
+    uint32_t limit_mw;               /* 0: the limit that was set before the lease */
+    uint32_t profiles;               /* enum lull_power_profile; 0, as from older clients: none */
+    struct lull_smoothing smoothing; /* as well */
 };
 
 /* The outcome of the latest request for a power limit that the device writer has served, and of the
- * latest one for profiles. An older lulld leaves the latter 0. */
+ * latest ones for profiles and for smoothing. An older lulld leaves these 0. */
 struct lull_limit_result {
     uint64_t sequence; /* 0 none yet */
     int32_t status;    /* 0; or the negative code of the refused or failed call */
@@ -56,6 +66,9 @@ struct lull_limit_result {
     uint64_t profile_sequence;
     int32_t profile_status;
     uint32_t profiles; /* those in force, by whichever program */
+    uint64_t smoothing_sequence;
+    int32_t smoothing_status;
+    uint32_t smoothing_floor_w; /* as the driver applies it; 0: none */
 };
 
 /* Values of settle_ns: it is not known yet, and the clock never followed. */

@@ -27,6 +27,7 @@ const struct lull_node_word lull_node_capabilities[] = {
     {LULL_CAPABILITY_ENERGY_COUNTER, "energy_counter"},
     {LULL_CAPABILITY_INSTANT_POWER, "instant_power"},
     {LULL_CAPABILITY_POWER_PROFILES, "power_profiles"},
+    {LULL_CAPABILITY_POWER_SMOOTHING, "power_smoothing"},
     {0, NULL},
 };
 

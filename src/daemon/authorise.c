@@ -116,7 +116,8 @@ static void judge_lease(struct lull_server *server, uint32_t gpu, const struct l
         lull_server_revoke(server, gpu, -EACCES, error.text);
     else if (!lull_policy_fit_band(&limits, &band) || band.min_mhz != lease->band.min_mhz ||
              band.max_mhz != lease->band.max_mhz || band.min_limit_mw != lease->band.min_limit_mw ||
-             band.max_limit_mw != lease->band.max_limit_mw || band.profiles != lease->band.profiles)
+             band.max_limit_mw != lease->band.max_limit_mw ||
+             band.profiles != lease->band.profiles || band.smoothing != lease->band.smoothing)
         lull_server_revoke(server, gpu, -EACCES, "the policy leaves it a narrower band");
 }
 

@@ -167,9 +167,12 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
                               "does not permit control of a shared GPU (see shared = yes)",
                               (unsigned int)*other, evidence->uuid);
     lull_policy_limit_gpu(policy, evidence->uuid, evidence->pci, &seen.limits);
-    /* A profile slows all who compute on the GPU. */
+    /* A profile slows all who compute on the GPU, and a floor costs energy that is theirs as well.
+     */
     seen.limits.allows_profiles = evidence->person.uid == 0 ||
                                   (rule != NULL && rule->limits.allows_profiles && other == NULL);
+    seen.limits.allows_smoothing = evidence->person.uid == 0 ||
+                                   (rule != NULL && rule->limits.allows_smoothing && other == NULL);
     *limits_out = seen.limits;
     return 0;
 }

@@ -158,13 +158,15 @@ enum key {
     MIN_POWER,
     MAX_POWER,
     POWER_PROFILES,
+    POWER_SMOOTHING,
     DEVICE,
     KEYS,
 };
 
 static const char *const key_names[KEYS] = {
-    "administrators", "viewers",     "containers",  "shared",         "gpus",   "min-sm-mhz",
-    "max-sm-mhz",     "min-power-w", "max-power-w", "power-profiles", "device",
+    "administrators", "viewers",        "containers",      "shared",
+    "gpus",           "min-sm-mhz",     "max-sm-mhz",      "min-power-w",
+    "max-power-w",    "power-profiles", "power-smoothing", "device",
 };
 
 static int read_own_key(struct policy_reader *reader, enum key key, char *value)
@@ -219,6 +221,10 @@ static int read_rule_key(struct policy_reader *reader, enum key key, char *value
         if (reader->rule->subject == LULL_POLICY_GPU)
             break;
         return read_flag(reader, key_names[key], value, &limits->allows_profiles);
+    case POWER_SMOOTHING:
+        if (reader->rule->subject == LULL_POLICY_GPU)
+            break;
+        return read_flag(reader, key_names[key], value, &limits->allows_smoothing);
     case DEVICE:
         if (reader->rule->subject != LULL_POLICY_GPU || reader->rule->is_for_all_gpus)
             break;
@@ -505,6 +511,7 @@ bool lull_policy_fit_band(const struct lull_policy_limits *limits, struct lull_b
         return false;
     if (!limits->allows_profiles)
         fitted.profiles = 0;
+    fitted.smoothing = fitted.smoothing && limits->allows_smoothing;
     *band = fitted;
     return true;
 }

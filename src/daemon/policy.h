@@ -27,7 +27,8 @@ struct lull_policy_limits {
     uint32_t max_mhz;
     uint32_t min_limit_mw;
     uint32_t max_limit_mw;
-    bool allows_profiles; /* power profiles; only rules about users and groups say so */
+    bool allows_profiles;  /* power profiles; only rules about users and groups say so */
+    bool allows_smoothing; /* power smoothing, as well */
 };
 
 /* The subject of a rule. A rule about a GPU only limits, whichever client controls the GPU. */

@@ -47,8 +47,8 @@ static int request_grant(struct lull_server *server, struct lull_connection *con
                          const struct lull_message_lease *wanted,
                          struct lull_message_grant *grant_out, struct lull_error *err)
 {
-    struct lull_band band = {wanted->min_mhz, wanted->max_mhz, wanted->min_limit_mw,
-                             wanted->max_limit_mw, LULL_POWER_PROFILE_ALL};
+    struct lull_band band = {wanted->min_mhz,      wanted->max_mhz,        wanted->min_limit_mw,
+                             wanted->max_limit_mw, LULL_POWER_PROFILE_ALL, true};
     int gpu = lull_device_find(server->devices, wanted->uuid);
     int result;
 

@@ -64,7 +64,8 @@ static bool share_page_take_limit(void *context, uint32_t index,
     if (lull_bucket_take(&share->gpus[index].limits, lull_now_ns()))
         return true;
     refused.sequence = refused.profile_sequence = request_out->sequence;
-    refused.profile_status = -EDQUOT;
+    refused.smoothing_sequence = request_out->sequence;
+    refused.profile_status = refused.smoothing_status = -EDQUOT;
     share->inner.publish_limit(share->inner.context, index, &refused);
     return false;
 }

@@ -263,6 +263,41 @@ int lull_device_remove_profiles(struct lull_devices *devices, uint32_t gpu, uint
     return change_profiles(devices, gpu, profiles, false, err);
 }
 
+static int fail_smoothing(uint32_t gpu, struct lull_error *err)
+{
+    return lull_error_set(err, LULL_E_UNSUPPORTED,
+                          "GPU %u: its vendor's driver has no power smoothing", gpu);
+}
+
+int lull_device_read_smoothing(struct lull_devices *devices, uint32_t gpu,
+                               struct lull_smoothing_settings *settings_out, struct lull_error *err)
+{
+    uint32_t slot;
+
+    if (devices->vendor->read_smoothing == NULL)
+        return fail_smoothing(gpu, err);
+    slot = device_begin_call(devices, gpu);
+    if (slot == LULL_DEVICE_ABSENT)
+        return fail_absent(devices, gpu, err);
+    return leave_with(devices, gpu,
+                      devices->vendor->read_smoothing(devices->state, slot, settings_out, err),
+                      err);
+}
+
+int lull_device_set_smoothing(struct lull_devices *devices, uint32_t gpu,
+                              enum lull_smoothing_item item, uint32_t value, struct lull_error *err)
+{
+    uint32_t slot;
+
+    if (devices->vendor->set_smoothing == NULL)
+        return fail_smoothing(gpu, err);
+    slot = device_begin_call(devices, gpu);
+    if (slot == LULL_DEVICE_ABSENT)
+        return fail_absent(devices, gpu, err);
+    return leave_with(devices, gpu,
+                      devices->vendor->set_smoothing(devices->state, slot, item, value, err), err);
+}
+
 /* --- what happens to GPUs --- */
 
 /* Finds a GPU among those that the driver lists. */

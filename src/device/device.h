@@ -33,6 +33,7 @@ enum lull_capability {
     LULL_CAPABILITY_ENERGY_COUNTER = 1 << 3,
     LULL_CAPABILITY_INSTANT_POWER = 1 << 4,
     LULL_CAPABILITY_POWER_PROFILES = 1 << 5,
+    LULL_CAPABILITY_POWER_SMOOTHING = 1 << 6,
 };
 
 /* Workload power profiles (NVIDIA, Blackwell and newer) as bits, in NVML's numbers. A program adds
@@ -57,6 +58,24 @@ enum lull_power_profile {
     LULL_POWER_PROFILE_ALL = (1 << 15) - 1,
 };
 
+/* Settings of power smoothing (NVIDIA, Blackwell and newer): four of the preset that Lull uses, the
+ * number of the active preset, and whether smoothing is on, 0 or 1. */
+enum lull_smoothing_item {
+    LULL_SMOOTHING_FLOOR,      /* % */
+    LULL_SMOOTHING_RAMP_UP,    /* mW/s */
+    LULL_SMOOTHING_RAMP_DOWN,  /* mW/s */
+    LULL_SMOOTHING_HYSTERESIS, /* ms */
+    LULL_SMOOTHING_ACTIVE,
+    LULL_SMOOTHING_STATE,
+    LULL_SMOOTHING_ITEMS,
+};
+
+struct lull_smoothing_settings {
+    uint32_t items[LULL_SMOOTHING_ITEMS];
+    bool is_overridden; /* an administrator has fixed a value for every preset */
+    uint32_t floor_w;   /* as applied; 0: none */
+};
+
 /* Constant properties of one GPU. Clocks are sorted from the highest to the lowest. */
 struct lull_device_info {
     char name[96];
@@ -72,6 +91,9 @@ struct lull_device_info {
     uint32_t power_limit_max_mw;
     uint32_t power_limit_default_mw;
     uint32_t power_profiles; /* enum lull_power_profile; those that can be requested */
+    uint32_t
+        smoothing_floor_percent; /* the highest floor of power smoothing, of power_limit_max_mw */
+    uint32_t smoothing_preset;   /* the preset that Lull changes and activates: the last one */
     /* The driver reports the power and the limit of a module, which are those of its CPU as well:
      * neither is the GPU's, so there is no reading of power, and the limit is not set. */
     bool has_only_module_power;
@@ -281,5 +303,13 @@ int lull_device_add_profiles(struct lull_devices *devices, uint32_t gpu, uint32_
                              struct lull_error *err);
 int lull_device_remove_profiles(struct lull_devices *devices, uint32_t gpu, uint32_t profiles,
                                 struct lull_error *err);
+
+/* Reads the settings of power smoothing, or changes one of them. */
+int lull_device_read_smoothing(struct lull_devices *devices, uint32_t gpu,
+                               struct lull_smoothing_settings *settings_out,
+                               struct lull_error *err);
+int lull_device_set_smoothing(struct lull_devices *devices, uint32_t gpu,
+                              enum lull_smoothing_item item, uint32_t value,
+                              struct lull_error *err);
 
 #endif

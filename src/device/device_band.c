@@ -63,6 +63,8 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
     if (result < 0)
         return result;
     band->profiles &= info->power_profiles;
+    band->smoothing =
+        band->smoothing && (info->capabilities & LULL_CAPABILITY_POWER_SMOOTHING) != 0;
     band->min_mhz = lull_max_u32(band->min_mhz, info->sm_clocks_mhz[info->sm_clock_count - 1]);
     band->max_mhz = lull_min_u32(band->max_mhz, info->sm_clocks_mhz[0]);
     if (has_limits) {

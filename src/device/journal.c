@@ -44,7 +44,7 @@ struct stored_record {
     } note;
 };
 
-_Static_assert(sizeof(struct stored_record) == 8 + 4 + 4 + 40 + 240 + 8 + 40, "no padding");
+_Static_assert(sizeof(struct stored_record) == 8 + 4 + 4 + 40 + 288 + 8 + 88, "no padding");
 
 struct lull_journal {
     int directory_fd;

@@ -34,7 +34,9 @@ struct lull_journal_written {
                              have no effect */
     uint32_t limit_mw[2]; /* the power limit; 0: none */
     uint32_t profiles;    /* enum lull_power_profile; those that Lull may have added */
-    uint32_t unused;      /* 0 */
+    uint32_t has_smoothing; /* Lull may have changed power smoothing; 0 or 1. Its items: */
+    uint32_t smoothing_before[LULL_SMOOTHING_ITEMS];
+    uint32_t smoothing[LULL_SMOOTHING_ITEMS];
 };
 
 /* The settings of one GPU before Lull changed them, and the values that Lull has written. */

@@ -235,6 +235,90 @@ static int nvml_change_profiles(void *state, uint32_t gpu, uint32_t profiles, bo
     return check_set(nvml, code, gpu, "change the power profiles", err);
 }
 
+/* ---- power smoothing ---- */
+
+static int read_smoothing_item(struct lull_nvml *nvml, uint32_t gpu, unsigned int field,
+                               unsigned int scope, uint32_t *value_out)
+{
+    uint64_t value;
+    const int code = lull_nvml_read_field(nvml, nvml->devices[gpu], field, scope, &value);
+
+    if (code == NVML_SUCCESS)
+        *value_out = (uint32_t)value;
+    return code;
+}
+
+/* Reads the values that an administrator has fixed; all ones: none. */
+static int read_override(struct lull_nvml *nvml, uint32_t gpu, bool *is_overridden_out)
+{
+    int code = NVML_SUCCESS;
+
+    for (unsigned int i = 0; i < NVML_SMOOTHING_PARAMETERS && code == NVML_SUCCESS; i++) {
+        uint32_t value = 0;
+
+        code = read_smoothing_item(nvml, gpu, NVML_FIELD_SMOOTHING_OVERRIDE + i, 0, &value);
+        *is_overridden_out = *is_overridden_out || value != UINT32_MAX;
+    }
+    return code;
+}
+
+static int nvml_read_smoothing(void *state, uint32_t gpu,
+                               struct lull_smoothing_settings *settings_out, struct lull_error *err)
+{
+    struct lull_nvml *nvml = state;
+    struct lull_smoothing_settings settings = {0};
+    uint32_t *const items = settings.items;
+    int code = NVML_SUCCESS;
+
+    for (unsigned int i = 0; i < NVML_SMOOTHING_PARAMETERS && code == NVML_SUCCESS; i++)
+        code = read_smoothing_item(nvml, gpu, NVML_FIELD_SMOOTHING_PRESET + i,
+                                   nvml->smoothing_presets[gpu], &items[i]);
+    if (code == NVML_SUCCESS)
+        code = read_smoothing_item(nvml, gpu, NVML_FIELD_SMOOTHING_ACTIVE, 0,
+                                   &items[LULL_SMOOTHING_ACTIVE]);
+    if (code == NVML_SUCCESS)
+        code =
+            read_smoothing_item(nvml, gpu, NVML_FIELD_SMOOTHING, 0, &items[LULL_SMOOTHING_STATE]);
+    if (code == NVML_SUCCESS)
+        code = read_smoothing_item(nvml, gpu, NVML_FIELD_SMOOTHING_FLOOR, 0, &settings.floor_w);
+    if (code == NVML_SUCCESS)
+        code = read_override(nvml, gpu, &settings.is_overridden);
+    if (code != NVML_SUCCESS)
+        return check_set(nvml, code, gpu, "read power smoothing", err);
+    *settings_out = settings;
+    return 0;
+}
+
+/* The driver takes rates in W/s and reports them in mW/s. */
+static double smoothing_value(enum lull_smoothing_item item, uint32_t value)
+{
+    const bool is_rate = item == LULL_SMOOTHING_RAMP_UP || item == LULL_SMOOTHING_RAMP_DOWN;
+
+    return is_rate ? value * 1e-3 : value;
+}
+
+static int nvml_set_smoothing(void *state, uint32_t gpu, enum lull_smoothing_item item,
+                              uint32_t value, struct lull_error *err)
+{
+    struct lull_nvml *nvml = state;
+    struct nvml_smoothing_state enabled = {NVML_SMOOTHING_STATE_VERSION, (int)value};
+    struct nvml_smoothing_preset preset = {NVML_SMOOTHING_PRESET_VERSION,
+                                           nvml->smoothing_presets[gpu], (unsigned int)item,
+                                           smoothing_value(item, value)};
+    int code;
+
+    find_again(nvml, gpu);
+    if (item == LULL_SMOOTHING_STATE) {
+        code = NVML_INVOKE(nvml, set_smoothing_state, nvml->devices[gpu], &enabled);
+    } else if (item == LULL_SMOOTHING_ACTIVE) {
+        preset = (struct nvml_smoothing_preset){NVML_SMOOTHING_PRESET_VERSION, value, 0, 0};
+        code = NVML_INVOKE(nvml, activate_smoothing_preset, nvml->devices[gpu], &preset);
+    } else {
+        code = NVML_INVOKE(nvml, set_smoothing_preset, nvml->devices[gpu], &preset);
+    }
+    return check_set(nvml, code, gpu, "set power smoothing", err);
+}
+
 /* --- what happens to a GPU without Lull's doing --- */
 
 /* Takes the events that have come, without waiting for any. */
@@ -352,6 +436,8 @@ const struct lull_vendor lull_nvml_vendor = {
     .reset_memory = nvml_reset_memory,
     .set_power_limit = nvml_set_power_limit,
     .change_profiles = nvml_change_profiles,
+    .read_smoothing = nvml_read_smoothing,
+    .set_smoothing = nvml_set_smoothing,
     .check = nvml_check,
     .release = nvml_release,
     .find = nvml_find,

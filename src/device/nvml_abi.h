@@ -99,6 +99,23 @@ typedef int nvml_call_profile_state(void *device, struct nvml_profile_state *sta
 typedef int nvml_call_profile_request(void *device, struct nvml_profile_request *request);
 typedef int nvml_call_profile_update(void *device, struct nvml_profile_update *update);
 
+struct nvml_smoothing_preset { /* nvmlPowerSmoothingProfile_v1_t */
+    unsigned int version;
+    unsigned int preset;
+    unsigned int parameter; /* 0 to 3 in the order of enum lull_smoothing_item */
+    double value;           /* %, W/s, W/s, ms */
+};
+
+struct nvml_smoothing_state { /* nvmlPowerSmoothingState_v1_t */
+    unsigned int version;
+    int is_enabled;
+};
+
+typedef int nvml_call_smoothing_preset(void *device, struct nvml_smoothing_preset *preset);
+typedef int nvml_call_smoothing_state(void *device, struct nvml_smoothing_state *state);
+
+_Static_assert(sizeof(struct nvml_smoothing_preset) == 24, "nvmlPowerSmoothingProfile_v1_t");
+_Static_assert(sizeof(struct nvml_smoothing_state) == 8, "nvmlPowerSmoothingState_v1_t");
 _Static_assert(sizeof(struct nvml_profile_state) == 100,
                "nvmlWorkloadPowerProfileCurrentProfiles_v1_t");
 _Static_assert(sizeof(struct nvml_profile_request) == 36,

@@ -110,6 +110,29 @@ static uint32_t describe_profiles(struct lull_nvml *nvml, void *device, int *pas
     return profiles.supported.words[0] & LULL_POWER_PROFILE_ALL;
 }
 
+/* Smoothing that cannot be switched off again is not switched on. */
+static bool describe_smoothing(struct lull_nvml *nvml, uint32_t gpu, struct lull_device_info *info,
+                               int *passing)
+{
+    void *device = nvml->devices[gpu];
+    uint64_t floor_percent;
+    uint64_t presets;
+
+    if (nvml->set_smoothing_preset == NULL || nvml->activate_smoothing_preset == NULL ||
+        nvml->set_smoothing_state == NULL || info->power_limit_max_mw == 0 ||
+        !has_described(
+            lull_nvml_read_field(nvml, device, NVML_FIELD_SMOOTHING_MAX_FLOOR, 0, &floor_percent),
+            passing) ||
+        !has_described(
+            lull_nvml_read_field(nvml, device, NVML_FIELD_SMOOTHING_PRESETS, 0, &presets),
+            passing) ||
+        presets == 0 || presets > 64 || floor_percent == 0 || floor_percent > 100)
+        return false;
+    info->smoothing_floor_percent = (uint32_t)floor_percent;
+    info->smoothing_preset = nvml->smoothing_presets[gpu] = (uint32_t)presets - 1;
+    return true;
+}
+
 static int nvml_fail_description(int status, struct lull_error *err)
 {
     return lull_error_set(err, lull_nvml_meaning(status)->error, "%s (NVML %d)",
@@ -151,5 +174,7 @@ int lull_nvml_describe(void *state, uint32_t gpu, struct lull_device_info *info,
     info->power_profiles = describe_profiles(nvml, device, &status);
     if (info->power_profiles != 0)
         info->capabilities |= LULL_CAPABILITY_POWER_PROFILES;
+    if (describe_smoothing(nvml, gpu, info, &status))
+        info->capabilities |= LULL_CAPABILITY_POWER_SMOOTHING;
     return status != NVML_SUCCESS ? nvml_fail_description(status, err) : 0;
 }

@@ -24,6 +24,11 @@ enum {
     NVML_FIELD_POWER_INSTANT = 186,
     NVML_FIELD_SMOOTHING = 251,
     NVML_FIELD_SMOOTHING_FLOOR = 255,
+    NVML_FIELD_SMOOTHING_MAX_FLOOR = 256, /* % */
+    NVML_FIELD_SMOOTHING_PRESETS = 259,
+    NVML_FIELD_SMOOTHING_PRESET = 260, /* and the next three: %, mW/s, mW/s, ms of a preset */
+    NVML_FIELD_SMOOTHING_ACTIVE = 264,
+    NVML_FIELD_SMOOTHING_OVERRIDE = 265, /* and the next three: an administrator's values */
     NVML_SCOPE_GPU = 0,
     NVML_SCOPE_MODULE = 1,
     NVML_FIELD_MEMORY_CLOCK_SWITCH = 298,
@@ -36,6 +41,9 @@ enum {
     NVML_PROFILES_ADD = 1,
     NVML_PROFILE_STATE_VERSION = 0x1000064,
     NVML_PROFILE_REQUEST_VERSION = 0x1000024,
+    NVML_SMOOTHING_PRESET_VERSION = 0x1000018,
+    NVML_SMOOTHING_STATE_VERSION = 0x1000008,
+    NVML_SMOOTHING_PARAMETERS = 4,
 };
 
 /* The functions that are bound: type, member, name in the library, and the name in older ones.
@@ -90,14 +98,20 @@ enum {
     CALL(nvml_call_profile_request, add_profiles,                                                  \
          "nvmlDeviceWorkloadPowerProfileSetRequestedProfiles", NULL)                               \
     CALL(nvml_call_profile_request, remove_profiles,                                               \
-         "nvmlDeviceWorkloadPowerProfileClearRequestedProfiles", NULL)
+         "nvmlDeviceWorkloadPowerProfileClearRequestedProfiles", NULL)                             \
+    CALL(nvml_call_smoothing_preset, set_smoothing_preset,                                         \
+         "nvmlDevicePowerSmoothingUpdatePresetProfileParam", NULL)                                 \
+    CALL(nvml_call_smoothing_preset, activate_smoothing_preset,                                    \
+         "nvmlDevicePowerSmoothingActivatePresetProfile", NULL)                                    \
+    CALL(nvml_call_smoothing_state, set_smoothing_state, "nvmlDevicePowerSmoothingSetState", NULL)
 
 struct lull_nvml {
     void *library;
     NVML_CALLS(LULL_LIBRARY_MEMBER)
     char library_name[256];
     char version[96];
-    bool has_instant_power[LULL_DEVICE_MAX_GPUS];  /* field 186 works on this GPU */
+    uint32_t smoothing_presets[LULL_DEVICE_MAX_GPUS]; /* the preset of each GPU that Lull uses */
+    bool has_instant_power[LULL_DEVICE_MAX_GPUS];     /* field 186 works on this GPU */
     bool has_module_power[LULL_DEVICE_MAX_GPUS];   /* and for the module that has a CPU as well */
     _Atomic(void *) devices[LULL_DEVICE_MAX_GPUS]; /* others may read while one is found again */
     char uuids[LULL_DEVICE_MAX_GPUS][96];

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "device/fault.h"
 #include "device/lock_state.h"
+#include "device/smoothing_control.h"
 
 enum {
     ATTEMPTS = 3, /* attempts at a reset whose failure may pass; */
@@ -186,6 +187,42 @@ static void restore_profiles(struct lull_devices *devices, struct job *job)
             &error, LULL_E_NOT_APPLIED,
             "GPU %u: power profiles 0x%x were removed, but the driver does not confirm it",
             job->gpu, profiles);
+    take_failure(job, result, &error);
+}
+
+/* --- power smoothing --- */
+
+/* Restores the settings that the record names, one driver call at a time. */
+static int restore_settings(struct lull_devices *devices, const struct job *job,
+                            struct lull_error *err)
+{
+    const struct lull_journal_written *written = &job->record.written;
+    struct lull_smoothing_control control = {0};
+    int result = 0;
+
+    lull_smoothing_control_inherit(&control, written->smoothing_before, written->smoothing);
+    while (result == 0 && control.is_own) {
+        result = lull_smoothing_control_look(&control, devices, job->gpu, err);
+        if (result == 0 && control.is_own)
+            result = lull_smoothing_control_act(&control, devices, job->gpu, err);
+    }
+    return result;
+}
+
+static void restore_smoothing(struct lull_devices *devices, struct job *job)
+{
+    struct lull_device_reading reading;
+    struct lull_error error = {0};
+    int result = 0;
+
+    if ((lull_device_info(devices, job->gpu)->capabilities & LULL_CAPABILITY_POWER_SMOOTHING) == 0)
+        return;
+    if ((job->record.controls & LULL_CAPABILITY_POWER_SMOOTHING) != 0 &&
+        job->record.written.has_smoothing != 0)
+        result = restore_settings(devices, job, &error);
+    lull_device_read(devices, job->gpu, LULL_READING_SMOOTHING, &reading);
+    if (result == 0 && job->is_forced && reading.is_smoothing)
+        result = lull_device_set_smoothing(devices, job->gpu, LULL_SMOOTHING_STATE, 0, &error);
     take_failure(job, result, &error);
 }
 
@@ -514,6 +551,7 @@ static bool restore_begin(struct lull_devices *devices, struct lull_journal *jou
     job->was_deferred = was_deferred[job->gpu];
     restore_limit(devices, job);
     restore_profiles(devices, job);
+    restore_smoothing(devices, job);
     restore_clocks(devices, job);
     return true;
 }

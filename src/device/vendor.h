@@ -46,6 +46,12 @@ struct lull_vendor {
     int (*change_profiles)(void *state, uint32_t gpu, uint32_t profiles, bool is_added,
                            struct lull_error *err);
 
+    /* Power smoothing; NULL: unsupported. */
+    int (*read_smoothing)(void *state, uint32_t gpu, struct lull_smoothing_settings *settings_out,
+                          struct lull_error *err);
+    int (*set_smoothing)(void *state, uint32_t gpu, enum lull_smoothing_item item, uint32_t value,
+                         struct lull_error *err);
+
     /* These may be NULL. check: the vendor reports no news. release: it opens nothing per GPU.
      * find: it cannot find a single GPU. */
 

@@ -368,5 +368,6 @@ bool lull_writer_act(struct lull_writer *writer, int64_t now_ns)
     if (index >= 0)
         writer_act_on_gpu(writer, (uint32_t)index);
     return index >= 0 || act_on_limit(writer, now_ns) ||
-           lull_writer_act_on_profiles(writer, now_ns);
+           lull_writer_act_on_profiles(writer, now_ns) ||
+           lull_writer_act_on_smoothing(writer, now_ns);
 }

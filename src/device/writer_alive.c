@@ -154,6 +154,7 @@ void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t n
     }
     lull_limit_control_undo(&gpu->limit);
     lull_profile_control_undo(&gpu->profiles, now_ns);
+    lull_smoothing_control_undo(&gpu->smoothing, now_ns);
 }
 
 void lull_writer_apply_keeper(struct lull_writer *writer, int64_t now_ns)

@@ -9,6 +9,7 @@
  * writer_request.c requests are taken, answered and chosen
  * writer_act.c     driver calls that set something
  * writer_profiles.c power profiles
+ * writer_smoothing.c power smoothing
  * writer_power.c   the power of a GPU
  * writer_watch.c   readings
  * writer_record.c  the journal
@@ -33,6 +34,7 @@
 #include "device/lock_state.h"
 #include "device/driver_owner.h"
 #include "device/profile_control.h"
+#include "device/smoothing_control.h"
 #include "device/writer.h"
 #include "device/writer_states.h"
 
@@ -162,6 +164,7 @@ struct lull_writer_gpu {
     struct lull_writer_power power;
     struct lull_limit_control limit;
     struct lull_profile_control profiles;
+    struct lull_smoothing_control smoothing;
     struct lull_switch_result result;
     struct lull_writer_state state;
 };
@@ -236,11 +239,12 @@ static inline bool lull_writer_gpu_is_awaited(const struct lull_writer_gpu *gpu)
     return lull_writer_gpu_is_ending(gpu) || gpu->states.lease == LULL_LEASE_CAPPING;
 }
 
-/* Returns whether neither a power limit nor a power profile of Lull is left to be undone. */
+/* Returns whether no power limit, power profile or power smoothing of Lull is left to be undone. */
 static inline bool lull_writer_gpu_is_power_restored(const struct lull_writer_gpu *gpu)
 {
     return lull_limit_control_is_restored(&gpu->limit) &&
-           lull_profile_control_is_restored(&gpu->profiles);
+           lull_profile_control_is_restored(&gpu->profiles) &&
+           lull_smoothing_control_is_restored(&gpu->smoothing);
 }
 
 /* Returns whether the clock has to be reset before the GPU is as it was. */
@@ -332,6 +336,17 @@ int64_t lull_writer_profiles_due_ns(const struct lull_writer_gpu *gpu);
 
 /* Changes the profiles of one GPU where that is due. True: it has tried to. */
 bool lull_writer_act_on_profiles(struct lull_writer *writer, int64_t now_ns);
+
+/* --- writer_smoothing.c --- */
+
+/* The same for power smoothing: a setting at a time. */
+int64_t lull_writer_smoothing_due_ns(const struct lull_writer_gpu *gpu);
+bool lull_writer_act_on_smoothing(struct lull_writer *writer, int64_t now_ns);
+
+/* Enters in the journal's values what Lull may have changed, or takes it over from there. */
+void lull_writer_name_smoothing(const struct lull_smoothing_control *smoothing,
+                                struct lull_journal_written *written);
+void lull_writer_inherit_smoothing(struct lull_writer_gpu *gpu);
 
 /* --- writer_watch.c --- */
 

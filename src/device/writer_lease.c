@@ -29,6 +29,9 @@ void lull_writer_publish_limit(struct lull_writer_gpu *gpu, uint32_t index)
     result.profile_sequence = gpu->profiles.done_sequence;
     result.profile_status = gpu->profiles.status;
     result.profiles = gpu->profiles.enforced;
+    result.smoothing_sequence = gpu->smoothing.done_sequence;
+    result.smoothing_status = gpu->smoothing.status;
+    result.smoothing_floor_w = gpu->smoothing.floor_w;
     if (gpu->lease.source != NULL)
         gpu->lease.source->channel.publish_limit(gpu->lease.source->channel.context, index,
                                                  &result);
@@ -117,6 +120,7 @@ static void begin_ending(const struct lull_writer *writer, struct lull_writer_gp
         plan_raise(writer, gpu, now_ns);
     lull_limit_control_end(&gpu->limit, now_ns);
     lull_profile_control_undo(&gpu->profiles, now_ns);
+    lull_smoothing_control_undo(&gpu->smoothing, now_ns);
 }
 
 /* Begins a lease, or takes over from the writer's own, in which case the clock stays. */
@@ -138,6 +142,7 @@ static void writer_lease_begin(struct lull_writer_gpu *gpu, enum lull_writer_eve
     gpu->result = (struct lull_switch_result){.settle_ns = LULL_SETTLE_UNKNOWN};
     lull_limit_control_begin(&gpu->limit, &desired->band);
     lull_profile_control_begin(&gpu->profiles, desired->band.profiles);
+    lull_smoothing_control_begin(&gpu->smoothing, desired->band.smoothing);
 }
 
 /* Returns whether a cap says anything. */
@@ -236,6 +241,7 @@ static void writer_lease_take_back(struct lull_writer *writer, uint32_t index,
 
     lull_limit_control_end(&gpu->limit, now_ns);
     lull_profile_control_undo(&gpu->profiles, now_ns);
+    lull_smoothing_control_undo(&gpu->smoothing, now_ns);
     gpu->request.is_pending = false;
     writer_lease_begin(gpu, LULL_EVENT_LEASE_CAPPED, &own, now_ns);
     writer_lease_take_cap(writer, index, cap, now_ns);

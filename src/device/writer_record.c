@@ -50,6 +50,7 @@ static bool load_record(struct lull_writer *writer, uint32_t index)
     fresh.written.sm_at_ns = gpu->journal.record.written.sm_at_ns;
     memcpy(fresh.written.sm_mhz, gpu->journal.record.written.sm_mhz, sizeof(fresh.written.sm_mhz));
     fresh.written.profiles = gpu->profiles.own;
+    lull_writer_name_smoothing(&gpu->smoothing, &fresh.written);
     if (result == LULL_E_FORMAT && lull_journal_set_aside(writer->journal, uuid, NULL) == 0)
         lull_log(LULL_LOG_WARNING, "writer", "GPU %u: its journal is damaged; file renamed", index);
     gpu->journal.record = fresh;
@@ -75,6 +76,8 @@ int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_e
         controls |= LULL_CAPABILITY_POWER_LIMIT;
     if (gpu->lease.band.profiles != 0)
         controls |= LULL_CAPABILITY_POWER_PROFILES;
+    if (gpu->lease.band.smoothing)
+        controls |= LULL_CAPABILITY_POWER_SMOOTHING;
     if (is_new || (gpu->journal.record.controls & controls) != controls) {
         gpu->journal.record.controls |= controls;
         result = lull_journal_save(writer->journal, &gpu->journal.record, err);
@@ -84,8 +87,10 @@ int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_e
     if (result == 0 && !is_new)
         lull_limit_control_inherit(&gpu->limit, gpu->journal.record.power_limit_mw,
                                    gpu->journal.record.written.limit_mw);
-    if (result == 0 && !is_new)
+    if (result == 0 && !is_new) {
         lull_profile_control_inherit(&gpu->profiles, gpu->journal.record.written.profiles);
+        lull_writer_inherit_smoothing(gpu);
+    }
     if (result == 0 && needs_limit(gpu))
         gpu->limit.before_mw = gpu->journal.record.power_limit_mw;
     if (gpu->journal.record.power_limit_mw ==
@@ -193,6 +198,7 @@ static void take_over_left(struct lull_writer *writer, uint32_t index)
     lull_limit_control_inherit(&gpu->limit, gpu->journal.record.power_limit_mw,
                                gpu->journal.record.written.limit_mw);
     lull_profile_control_inherit(&gpu->profiles, gpu->journal.record.written.profiles);
+    lull_writer_inherit_smoothing(gpu);
     if (lull_writer_needs_proof(gpu)) {
         lull_writer_gpu_handle(gpu, LULL_EVENT_CLOCK_UNSURE);
         gpu->clock.applied_mhz = gpu->journal.record.written.sm_mhz[0];
@@ -358,11 +364,12 @@ static void writer_record_finish_capped(struct lull_writer *writer, uint32_t ind
         lull_writer_report_end(writer, index, is_applied ? 0 : LULL_E_NOT_APPLIED);
 }
 
-/* Returns whether a power limit is as its cap says, or as before the lease, and no profile of Lull
- * is left. */
+/* Returns whether a power limit is as its cap says, or as before the lease, and no profile or
+ * smoothing of Lull is left. */
 static bool is_power_settled(const struct lull_writer_gpu *gpu)
 {
-    if (!lull_profile_control_is_restored(&gpu->profiles))
+    if (!lull_profile_control_is_restored(&gpu->profiles) ||
+        !lull_smoothing_control_is_restored(&gpu->smoothing))
         return false;
     if (lull_writer_gpu_is_held(gpu) && gpu->limit.cap_mw > 0)
         return !gpu->limit.has_pending;

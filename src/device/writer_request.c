@@ -135,8 +135,9 @@ static void writer_request_take_limit(struct lull_writer_gpu *gpu, uint32_t inde
 
     if (!gpu->lease.source->channel.take_limit(gpu->lease.source->channel.context, index, &request))
         return;
-    /* Serving the limit publishes what became of the profiles as well. */
+    /* Serving the limit publishes what became of profiles and smoothing as well. */
     lull_profile_control_take(&gpu->profiles, &request);
+    lull_smoothing_control_take(&gpu->smoothing, &request);
     if (lull_limit_control_take(&gpu->limit, &request) < 0)
         lull_writer_publish_limit(gpu, index);
 }

@@ -33,6 +33,7 @@ static int64_t next_due(const struct lull_writer *writer)
         due_ns = lull_earlier_ns(due_ns, gpu->clock.raise_ns);
         due_ns = lull_earlier_ns(due_ns, lull_writer_limit_due_ns(gpu));
         due_ns = lull_earlier_ns(due_ns, lull_writer_profiles_due_ns(gpu));
+        due_ns = lull_earlier_ns(due_ns, lull_writer_smoothing_due_ns(gpu));
         if (gpu->clock.observation.is_running)
             due_ns = lull_earlier_ns(due_ns, gpu->clock.observation.next_ns);
         if (lull_writer_is_watched(gpu))

@@ -45,8 +45,9 @@ struct part {
 
 static const struct part of_request = {BYTES(struct lull_switch_request, deadline_ns, sm_mhz)};
 static const struct part of_result = {BYTES(struct lull_switch_result, sequence, unread_us)};
-static const struct part of_limit_request = {BYTES(struct lull_limit_request, limit_mw, profiles)};
-static const struct part of_limit_result = {BYTES(struct lull_limit_result, sequence, profiles)};
+static const struct part of_limit_request = {BYTES(struct lull_limit_request, limit_mw, smoothing)};
+static const struct part of_limit_result = {
+    BYTES(struct lull_limit_result, sequence, smoothing_floor_w)};
 
 _Static_assert(sizeof(struct record) == 64, "one cache line");
 _Static_assert(sizeof(struct lull_limit_result) <= sizeof(uint64_t[RECORD_WORDS]), "fits");

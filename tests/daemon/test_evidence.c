@@ -193,26 +193,33 @@ static void compute_on_it(uid_t first, uid_t second)
     user_count = 2;
 }
 
+/* Returns whether both rights are given; neither is given without the other here. */
+static bool has_rights(void)
+{
+    assert_int_equal(limits.allows_profiles, limits.allows_smoothing);
+    return limits.allows_profiles;
+}
+
 /* A rule of the user's own, and no other user on the GPU; root needs neither. */
-static void test_power_profiles_need_a_rule(void **state)
+static void test_power_profiles_and_smoothing_need_a_rule(void **state)
 {
     (void)state;
     assert_int_equal(judge(0, "", false), 0);
-    assert_true(limits.allows_profiles);
+    assert_true(has_rights());
     assert_int_equal(judge(1000, "", false), 0);
-    assert_false(limits.allows_profiles);
+    assert_false(has_rights());
     for (uint32_t i = 0; i < policy.rule_count; i++)
-        policy.rules[i].limits.allows_profiles = true;
+        policy.rules[i].limits.allows_profiles = policy.rules[i].limits.allows_smoothing = true;
     assert_int_equal(judge(1000, "", false), 0);
-    assert_true(limits.allows_profiles);
+    assert_true(has_rights());
     policy.allows_shared = true;
     compute_on_it(1000, 1001);
     assert_int_equal(judge(1000, "", false), 0);
-    assert_false(limits.allows_profiles);
+    assert_false(has_rights());
     assert_int_equal(add("7", 1002, "GPU-a", "", 0), 0);
     compute_on_it(1002, 1002);
     assert_int_equal(judge(1002, "", false), 0); /* by a job alone */
-    assert_false(limits.allows_profiles);
+    assert_false(has_rights());
 }
 
 static void test_f31_another_user_who_computes_shares_the_gpu(void **state)
@@ -395,7 +402,7 @@ int main(void)
         TEST(test_f27_a_device_never_outranks_a_job),
         TEST(test_f28_who_is_not_known_gets_nothing),
         TEST(test_f31_a_shared_gpu_keeps_the_highest_floor),
-        TEST(test_power_profiles_need_a_rule),
+        TEST(test_power_profiles_and_smoothing_need_a_rule),
         TEST(test_f31_another_user_who_computes_shares_the_gpu),
         TEST(jobs_are_checked),
         TEST(jobs_outlive_the_daemon),

@@ -56,7 +56,7 @@ static void a_whole_policy_is_read(void **state)
                                "[gpu all]\nmax-sm-mhz = 1800\nmax-power-w=350\n"
                                "[gpu 0000:3b:00.0]\nmin-sm-mhz = 600\nmin-power-w = 150\n"
                                "[user alice]\ngpus = " OTHER ", 0000:3B:00.0\nmin-sm-mhz = 900\n"
-                               "power-profiles = yes\n"
+                               "power-profiles = yes\npower-smoothing = yes\n"
                                "[group 2000]\ngpus = " OTHER "\n"
                                "[ everybody ]\ngpus = 0000:3c:00.0";
     const gid_t ml = 2000;
@@ -74,6 +74,8 @@ static void a_whole_policy_is_read(void **state)
     assert_false(policy.allows_shared);
     assert_int_equal(ask(1000, 1, OTHER)->limits.min_mhz, 900);
     assert_true(ask(1000, 1, OTHER)->limits.allows_profiles);
+    assert_true(ask(1000, 1, OTHER)->limits.allows_smoothing);
+    assert_false(ask(1001, 2000, OTHER)->limits.allows_smoothing);
     assert_false(ask(1001, 2000, OTHER)->limits.allows_profiles);
     assert_non_null(ask(1000, 1, UUID)); /* by its address */
     assert_non_null(ask(1001, 2000, OTHER));

@@ -165,6 +165,18 @@ static int limits(char **argv)
     }
 }
 
+/* Keeps a lease until it is taken back or the process is killed. */
+static int hold_until_killed(struct lull_actuator *actuator)
+{
+    struct lull_error error = {0};
+
+    do
+        lull_sleep_until_ns(lull_now_ns() + 500 * LULL_NS_PER_MS);
+    while (lull_actuator_poll(actuator, &error) == 0);
+    lull_actuator_close(actuator);
+    return fail(&error);
+}
+
 /* profiles MODE UUID MASK: requests power profiles, prints what becomes of them, and holds them
  * until killed. */
 static int profiles(char **argv)
@@ -187,13 +199,32 @@ static int profiles(char **argv)
     printf("requested sequence=%" PRIu64 " status=%d enforced=%u\n", result.profile_sequence,
            result.profile_status, result.profiles);
     fflush(stdout);
-    for (;;) {
-        lull_sleep_until_ns(lull_now_ns() + 500 * LULL_NS_PER_MS);
-        if (lull_actuator_poll(actuator, &error) < 0) {
-            lull_actuator_close(actuator);
-            return fail(&error);
-        }
-    }
+    return hold_until_killed(actuator);
+}
+
+/* smoothing MODE UUID PERCENT: requests power smoothing, prints what becomes of it, and holds it
+ * until killed. */
+static int smoothing(char **argv)
+{
+    const struct lull_smoothing wanted = {(uint32_t)strtoul(argv[4], NULL, 0), 20000, 10000, 300};
+    const int64_t until_ns = lull_now_ns() + 10 * LULL_NS_PER_S;
+    struct lull_actuator *actuator;
+    struct lull_limit_result result;
+    struct lull_error error = {0};
+    uint64_t sequence;
+    uint32_t slot;
+
+    if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
+        return fail(&error);
+    sequence = lull_actuator_set_smoothing(actuator, slot, &wanted);
+    do {
+        lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
+        lull_actuator_limit_result(actuator, slot, &result);
+    } while (lull_now_ns() < until_ns && result.smoothing_sequence != sequence);
+    printf("requested sequence=%" PRIu64 " status=%d floor=%u\n", result.smoothing_sequence,
+           result.smoothing_status, result.smoothing_floor_w);
+    fflush(stdout);
+    return hold_until_killed(actuator);
 }
 
 /* unleased MODE UUID: requests a power limit that the lease does not speak of. */
@@ -238,6 +269,43 @@ static int admin_profiles(const char *uuid, const char *mask)
     if (gpu < 0 || lull_device_add_profiles(devices, (uint32_t)gpu,
                                             (uint32_t)strtoul(mask, NULL, 0), &error) < 0)
         return fail(&error);
+    return 0;
+}
+
+/* admin-smoothing UUID PERCENT: switches power smoothing on without lulld; 0: off. */
+static int admin_smoothing(const char *uuid, const char *percent)
+{
+    const uint32_t floor_percent = (uint32_t)strtoul(percent, NULL, 0);
+    struct lull_error error = {0};
+    int gpu;
+
+    if (lull_devices_open(&devices, &error) < 0)
+        return fail(&error);
+    gpu = lull_device_find(devices, uuid);
+    if (gpu < 0 ||
+        lull_device_set_smoothing(devices, (uint32_t)gpu, LULL_SMOOTHING_FLOOR, floor_percent,
+                                  &error) < 0 ||
+        lull_device_set_smoothing(devices, (uint32_t)gpu, LULL_SMOOTHING_STATE, floor_percent != 0,
+                                  &error) < 0)
+        return fail(&error);
+    return 0;
+}
+
+/* smoothing-settings UUID: prints the settings of power smoothing. */
+static int print_smoothing(const char *uuid)
+{
+    struct lull_smoothing_settings now;
+    struct lull_error error = {0};
+    int gpu;
+
+    if (lull_devices_open(&devices, &error) < 0)
+        return fail(&error);
+    gpu = lull_device_find(devices, uuid);
+    if (gpu < 0 || lull_device_read_smoothing(devices, (uint32_t)gpu, &now, &error) < 0)
+        return fail(&error);
+    for (int i = 0; i < LULL_SMOOTHING_ITEMS; i++)
+        printf("%u ", now.items[i]);
+    putchar('\n');
     return 0;
 }
 
@@ -489,6 +557,12 @@ int main(int argc, char **argv)
         return profiles(argv);
     if (argc == 4 && strcmp(argv[1], "admin-profiles") == 0)
         return admin_profiles(argv[2], argv[3]);
+    if (argc == 5 && strcmp(argv[1], "smoothing") == 0)
+        return smoothing(argv);
+    if (argc == 4 && strcmp(argv[1], "admin-smoothing") == 0)
+        return admin_smoothing(argv[2], argv[3]);
+    if (argc == 3 && strcmp(argv[1], "smoothing-settings") == 0)
+        return print_smoothing(argv[2]);
     if (argc == 4 && strcmp(argv[1], "latency") == 0)
         return latency(argv);
     if (argc == 3 && strcmp(argv[1], "stairs") == 0)

@@ -50,6 +50,8 @@ struct fake_gpu {
     uint32_t memory_resets;
     uint32_t requested_profiles; /* by all programs */
     bool ignores_profiles;       /* changes of them succeed and have no effect */
+    struct lull_smoothing_settings smoothing;
+    bool ignores_smoothing; /* changes of it succeed and have no effect */
     uint32_t limit_calls;
     struct lull_device_update update; /* result of the next look */
     uint32_t checks;
@@ -219,6 +221,8 @@ void lull_device_read(struct lull_devices *devices, uint32_t index, uint32_t wan
         reading_out->energy_mj = gpu->shown_mj;
     if ((valid & LULL_READING_PROFILES) != 0)
         reading_out->requested_profiles = reading_out->enforced_profiles = gpu->requested_profiles;
+    if ((valid & LULL_READING_SMOOTHING) != 0)
+        reading_out->is_smoothing = gpu->smoothing.items[LULL_SMOOTHING_STATE] != 0;
 }
 
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
@@ -275,6 +279,26 @@ int lull_device_remove_profiles(struct lull_devices *devices, uint32_t index, ui
     (void)devices;
     if (result == 0 && !fake.gpus[index].ignores_profiles)
         fake.gpus[index].requested_profiles &= ~profiles;
+    return result;
+}
+
+int lull_device_read_smoothing(struct lull_devices *devices, uint32_t index,
+                               struct lull_smoothing_settings *settings_out, struct lull_error *err)
+{
+    (void)devices;
+    (void)err;
+    *settings_out = fake.gpus[index].smoothing;
+    return 0;
+}
+
+int lull_device_set_smoothing(struct lull_devices *devices, uint32_t index,
+                              enum lull_smoothing_item item, uint32_t value, struct lull_error *err)
+{
+    const int result = fake_set(index, err);
+
+    (void)devices;
+    if (result == 0 && !fake.gpus[index].ignores_smoothing)
+        fake.gpus[index].smoothing.items[item] = value;
     return result;
 }
 

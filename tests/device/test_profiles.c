@@ -1,7 +1,7 @@
 /*
- * Workload power profiles of an emulated B200 behind lull_devices. Usage: test_profiles BRANCH
- * LIBRARY, a driver release and its library: 535 has no call for them, 570 one to add and one to
- * remove, 615 one for both. SPDX-License-Identifier: Apache-2.0
+ * Workload power profiles and power smoothing of an emulated B200 behind lull_devices. Usage:
+ * test_profiles BRANCH LIBRARY, a driver release and its library: 535 has no call for them, 570 one
+ * to add and one to remove, 615 one for both. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -118,6 +118,39 @@ static void test_power_smoothing_is_read(void **state)
     assert_int_equal(reading.valid, 0);
 }
 
+static void test_power_smoothing_is_set(void **state)
+{
+    static const uint32_t wanted[] = {40, 8000000, 7000500, 300, 4, 1};
+    const struct lull_device_info *blackwell = lull_device_info(devices, 0);
+    struct lull_smoothing_settings now;
+    struct lull_error error = {0};
+
+    (void)state;
+    assert_int_equal((blackwell->capabilities & LULL_CAPABILITY_POWER_SMOOTHING) != 0, has_calls);
+    assert_int_equal(lull_device_info(devices, 1)->capabilities & LULL_CAPABILITY_POWER_SMOOTHING,
+                     0);
+    assert_int_equal(lull_device_set_smoothing(devices, 1, LULL_SMOOTHING_STATE, 1, &error),
+                     LULL_E_UNSUPPORTED);
+    if (!has_calls) {
+        assert_int_equal(lull_device_set_smoothing(devices, 0, LULL_SMOOTHING_STATE, 1, &error),
+                         LULL_E_UNSUPPORTED);
+        assert_non_null(strstr(error.text, "cannot set power smoothing"));
+        return;
+    }
+    assert_int_equal(blackwell->smoothing_floor_percent, 90);
+    assert_int_equal(blackwell->smoothing_preset, 4);
+    for (int i = 0; i < LULL_SMOOTHING_ITEMS; i++)
+        assert_int_equal(
+            lull_device_set_smoothing(devices, 0, (enum lull_smoothing_item)i, wanted[i], &error),
+            0);
+    assert_int_equal(lull_device_read_smoothing(devices, 0, &now, &error), 0);
+    assert_memory_equal(now.items, wanted, sizeof(wanted));
+    assert_int_equal(now.floor_w, 400);
+    assert_false(now.is_overridden);
+    assert_int_equal(lull_device_set_smoothing(devices, 0, LULL_SMOOTHING_FLOOR, 95, &error),
+                     -EINVAL);
+}
+
 static void test_a_right_is_needed(void **state)
 {
     struct lull_error error = {0};
@@ -136,6 +169,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_gpus_say_which_profiles_they_have, start, stop),
         cmocka_unit_test_setup_teardown(test_requests_leave_those_of_others, start, stop),
         cmocka_unit_test_setup_teardown(test_power_smoothing_is_read, start, stop),
+        cmocka_unit_test_setup_teardown(test_power_smoothing_is_set, start, stop),
         cmocka_unit_test_setup_teardown(test_a_right_is_needed, start, stop),
     };
 

@@ -238,6 +238,35 @@ static void test_power_profiles_are_removed(void **state)
         assert_int_equal(fake.gpus[i].requested_profiles, 0);
 }
 
+/* Settings that Lull may have changed; or the switch alone where that is forced. */
+static void test_power_smoothing_is_restored(void **state)
+{
+    static const uint32_t before[] = {0, 500000, 500000, 100, 0, 0};
+    static const uint32_t written[] = {40, 8000000, 8000000, 300, 4, 1};
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct lull_journal_record record =
+            record_of(fake.gpus[i].info.uuid, LULL_CAPABILITY_POWER_SMOOTHING);
+
+        record.written.has_smoothing = i < 2;
+        memcpy(record.written.smoothing_before, before, sizeof(before));
+        memcpy(record.written.smoothing, written, sizeof(written));
+        assert_int_equal(lull_journal_save(journal, &record, &error), 0);
+        fake.gpus[i].info.capabilities |= LULL_CAPABILITY_POWER_SMOOTHING;
+        memcpy(fake.gpus[i].smoothing.items, written, sizeof(written));
+    }
+    fake.gpus[1].ignores_smoothing = true;
+    assert_int_equal(restore(), LULL_E_NOT_APPLIED);
+    check_report(2, 1, 0, 1);
+    assert_memory_equal(fake.gpus[0].smoothing.items, before, sizeof(before));
+    assert_memory_equal(fake.gpus[2].smoothing.items, written, sizeof(written));
+    fake.gpus[1].ignores_smoothing = false;
+    assert_int_equal(lull_restore_forced(NULL, journal, &report, &error), 0);
+    assert_memory_equal(fake.gpus[1].smoothing.items, before, sizeof(before));
+    assert_int_equal(fake.gpus[2].smoothing.items[LULL_SMOOTHING_STATE], 0);
+}
+
 /* Changes the boot that a record names, and its checksum (journal.c: FNV-1a). */
 static void date_back(const char *uuid)
 {
@@ -726,6 +755,7 @@ int main(void)
         CASE(test_nothing_to_do),
         CASE(test_only_what_the_record_names_is_touched),
         CASE(test_power_profiles_are_removed),
+        CASE(test_power_smoothing_is_restored),
         CASE(test_records_of_an_earlier_boot_are_dropped),
         CASE(test_what_the_gpu_cannot_do_is_not_tried),
         CASE(test_a_limit_is_written_only_if_it_differs),

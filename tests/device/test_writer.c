@@ -63,6 +63,7 @@ static int fake_end(const struct timespec *patience);
 #include "device/limit_control.c"
 #undef clamp
 #include "device/profile_control.c"
+#include "device/smoothing_control.c"
 #include "device/writer.c"
 #include "device/writer_act.c"
 #include "device/writer_alive.c"
@@ -72,6 +73,7 @@ static int fake_end(const struct timespec *patience);
 #include "device/writer_profiles.c"
 #include "device/writer_record.c"
 #include "device/writer_request.c"
+#include "device/writer_smoothing.c"
 #include "device/writer_thread.c"
 #include "device/writer_watch.c"
 
@@ -1986,6 +1988,209 @@ static void test_profiles_of_an_earlier_process_are_removed(void **state)
     assert_int_equal(end(), 0);
 }
 
+/* --- power smoothing --- */
+
+enum { LAST_PRESET = 4 };
+
+static const struct lull_band smoothed = {.min_mhz = 200, .max_mhz = 1400, .smoothing = true};
+static const struct lull_smoothing first_floor = {40, 8000, 7000, 300};
+static const struct lull_smoothing_settings factory = {{0, 500000, 500500, 100, 1, 0}, false, 0};
+
+static void ask_smoothing(uint32_t gpu, const struct lull_smoothing *smoothing)
+{
+    client.limits[gpu].sequence++;
+    client.limits[gpu].smoothing = *smoothing;
+}
+
+static void begin_smoothed(void)
+{
+    begin(1);
+    fake.gpus[0].info.capabilities |= LULL_CAPABILITY_POWER_SMOOTHING;
+    fake.gpus[0].info.smoothing_preset = LAST_PRESET;
+    fake.gpus[0].smoothing = factory;
+    grant(0, &smoothed);
+    advance(T0);
+}
+
+static void assert_smoothing(uint32_t floor, uint32_t up, uint32_t down, uint32_t hysteresis,
+                             uint32_t active, uint32_t is_on)
+{
+    const uint32_t expected[] = {floor, up, down, hysteresis, active, is_on};
+
+    assert_memory_equal(fake.gpus[0].smoothing.items, expected, sizeof(expected));
+}
+
+static void assert_factory_settings(void)
+{
+    assert_memory_equal(&fake.gpus[0].smoothing, &factory, sizeof(factory));
+}
+
+static void test_smoothing_is_recorded_set_and_restored(void **state)
+{
+    const struct lull_smoothing second_floor = {50, 8000, 7000, 300};
+    struct lull_journal_record record;
+
+    (void)state;
+    begin_smoothed();
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.controls, LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_POWER_SMOOTHING);
+    assert_int_equal(record.written.has_smoothing, 0);
+    ask_smoothing(0, &first_floor);
+    advance(T0 + 10 * MS);
+    assert_smoothing(40, 8000000, 7000000, 300, LAST_PRESET, 1);
+    assert_int_equal(client.limit_results[0].smoothing_sequence, 1);
+    assert_int_equal(client.limit_results[0].smoothing_status, 0);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.has_smoothing, 1);
+    assert_memory_equal(record.written.smoothing_before, factory.items, sizeof(factory.items));
+    ask_smoothing(0, &second_floor);
+    advance(T0 + 20 * MS);
+    assert_smoothing(50, 8000000, 7000000, 300, LAST_PRESET, 1);
+    assert_int_equal(client.limit_results[0].smoothing_sequence, 2);
+    assert_true(has_record(0, &record));
+    assert_memory_equal(record.written.smoothing_before, factory.items, sizeof(factory.items));
+    lull_writer_end(writer, 0);
+    advance(T0 + 30 * MS);
+    assert_factory_settings();
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], 0);
+    assert_false(has_record(0, &record));
+    assert_int_equal(fake.call_count, 0); /* the clock was never touched */
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_request_without_floor_ends_smoothing(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin_smoothed();
+    ask_smoothing(0, &first_floor);
+    advance(T0 + 10 * MS);
+    ask_smoothing(0, &(struct lull_smoothing){0});
+    advance(T0 + 20 * MS);
+    assert_factory_settings();
+    assert_int_equal(client.limit_results[0].smoothing_sequence, 2);
+    assert_int_equal(client.limit_results[0].smoothing_status, 0);
+    assert_true(has_record(0, &record)); /* the lease goes on */
+    assert_int_equal(record.written.has_smoothing, 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_smoothing_of_others_stays(void **state)
+{
+    (void)state;
+    begin_smoothed();
+    fake.gpus[0].smoothing.items[LULL_SMOOTHING_STATE] = 1;
+    ask_smoothing(0, &first_floor);
+    advance(T0 + 10 * MS);
+    assert_int_equal(client.limit_results[0].smoothing_status, -EBUSY);
+    assert_smoothing(0, 500000, 500500, 100, 1, 1);
+    fake.gpus[0].smoothing.items[LULL_SMOOTHING_STATE] = 0;
+    fake.gpus[0].smoothing.is_overridden = true;
+    ask_smoothing(0, &first_floor);
+    advance(T0 + 100 * MS); /* after the pause that follows a failure */
+    assert_int_equal(client.limit_results[0].smoothing_sequence, 2);
+    assert_int_equal(client.limit_results[0].smoothing_status, -EBUSY);
+    fake.gpus[0].smoothing.is_overridden = false;
+    ask_smoothing(0, &first_floor);
+    advance(T0 + 200 * MS);
+    assert_int_equal(client.limit_results[0].smoothing_sequence, 3);
+    assert_int_equal(client.limit_results[0].smoothing_status, 0);
+    fake.gpus[0].smoothing.items[LULL_SMOOTHING_FLOOR] = 45; /* another program changes it */
+    lull_writer_end(writer, 0);
+    advance(T0 + 210 * MS);
+    assert_smoothing(45, 8000000, 7000000, 300, LAST_PRESET, 1);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_smoothing_without_a_right_is_refused(void **state)
+{
+    (void)state;
+    begin_smoothed();
+    fake.gpus[0].status = -EPERM;
+    fake.gpus[0].failures = 1;
+    ask_smoothing(0, &first_floor);
+    advance(T0 + 100 * MS);
+    assert_int_equal(client.limit_results[0].smoothing_sequence, 1);
+    assert_int_equal(client.limit_results[0].smoothing_status, -EPERM);
+    assert_factory_settings();
+    assert_int_equal(end(), 0);
+    begin(1);
+    grant(0, &wide);
+    ask_smoothing(0, &first_floor);
+    advance(T0 + 10 * MS);
+    assert_int_equal(client.limit_results[0].smoothing_status, -EACCES);
+    assert_int_equal(end(), 0);
+}
+
+static void test_smoothing_without_a_record_is_not_set(void **state)
+{
+    char path[128];
+
+    (void)state;
+    begin_smoothed();
+    snprintf(path, sizeof(path), "%s/saved/gpu-GPU-0", directory);
+    assert_int_equal(unlink(path), 0);
+    ask_smoothing(0, &first_floor);
+    advance(T0 + 10 * MS);
+    assert_int_equal(client.limit_results[0].smoothing_status, -ENOENT);
+    assert_factory_settings();
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_failed_restoration_of_smoothing_is_repeated(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin_smoothed();
+    ask_smoothing(0, &first_floor);
+    advance(T0 + 10 * MS);
+    fake.gpus[0].ignores_smoothing = true;
+    lull_writer_end(writer, 0);
+    advance(T0 + 200 * MS);
+    assert_int_equal(ends, 1); /* after four failures */
+    assert_int_equal(end_results[0], LULL_E_NOT_APPLIED);
+    assert_true(has_record(0, &record));
+    fake.gpus[0].ignores_smoothing = false;
+    advance(T0 + 3 * LULL_NS_PER_S);
+    assert_factory_settings();
+    assert_false(has_record(0, &record));
+    assert_int_equal(end(), 0);
+}
+
+/* An earlier process died after each of its calls. */
+static void test_smoothing_of_an_earlier_process_is_restored(void **state)
+{
+    const uint32_t written[] = {40, 8000000, 7000000, 300, LAST_PRESET, 1};
+
+    (void)state;
+    for (int calls = 0; calls <= LULL_SMOOTHING_ITEMS; calls++) {
+        struct lull_journal_record record = {.uuid = "GPU-0",
+                                             .driver_version = "550.54.15",
+                                             .controls = LULL_CAPABILITY_POWER_SMOOTHING,
+                                             .power_limit_mw = 350000,
+                                             .written = {.has_smoothing = 1}};
+
+        memcpy(record.written.smoothing_before, factory.items, sizeof(factory.items));
+        memcpy(record.written.smoothing, written, sizeof(written));
+        begin(1);
+        fake.gpus[0].info.capabilities |= LULL_CAPABILITY_POWER_SMOOTHING;
+        fake.gpus[0].info.smoothing_preset = LAST_PRESET;
+        fake.gpus[0].smoothing = factory;
+        memcpy(fake.gpus[0].smoothing.items, written, (size_t)calls * sizeof(written[0]));
+        assert_int_equal(lull_journal_save(journal, &record, NULL), 0);
+        lull_writer_take_over(writer);
+        advance(T0 + 10 * MS);
+        assert_factory_settings();
+        assert_false(has_record(0, &record));
+        assert_int_equal(end(), 0);
+    }
+}
+
 static void test_stop_raises_everything_or_says_so(void **state)
 {
     const int before = count_fds();
@@ -2735,6 +2940,13 @@ int main(void)
         cmocka_unit_test(test_profiles_without_a_record_are_not_added),
         cmocka_unit_test(test_a_removal_that_fails_is_repeated),
         cmocka_unit_test(test_profiles_of_an_earlier_process_are_removed),
+        cmocka_unit_test(test_smoothing_is_recorded_set_and_restored),
+        cmocka_unit_test(test_a_request_without_floor_ends_smoothing),
+        cmocka_unit_test(test_smoothing_of_others_stays),
+        cmocka_unit_test(test_smoothing_without_a_right_is_refused),
+        cmocka_unit_test(test_smoothing_without_a_record_is_not_set),
+        cmocka_unit_test(test_a_failed_restoration_of_smoothing_is_repeated),
+        cmocka_unit_test(test_smoothing_of_an_earlier_process_is_restored),
         cmocka_unit_test(test_stop_raises_everything_or_says_so),
         cmocka_unit_test(test_a_cap_holds_a_gpu_that_nobody_leases),
         cmocka_unit_test(test_what_a_capped_gpu_draws_is_known_soon),

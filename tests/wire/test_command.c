@@ -92,7 +92,8 @@ static void test_limits_go_and_come_back(void **state)
 {
     struct lull_command_table *writer;
     struct lull_command_table *client;
-    const struct lull_limit_result sent = {2, LULL_E_NOT_APPLIED, 250000, 2, -EACCES, 5};
+    const struct lull_limit_result sent = {2,  LULL_E_NOT_APPLIED, 250000, 2, -EACCES, 5, 3, -EBUSY,
+                                           400};
     struct lull_limit_request request;
     struct lull_limit_result got;
 
@@ -101,14 +102,18 @@ static void test_limits_go_and_come_back(void **state)
     assert_int_equal(lull_command_table_open(lull_command_table_fd(writer), &client, NULL), 0);
     assert_false(command_ring_take_limit(writer, 3, &request));
     for (uint32_t i = 1; i <= 2; i++)
-        assert_int_equal(
-            lull_command_post_limit(
-                client, 3, &(struct lull_limit_request){.limit_mw = i * 100000, .profiles = i}),
-            i);
+        assert_int_equal(lull_command_post_limit(
+                             client, 3,
+                             &(struct lull_limit_request){.limit_mw = i * 100000,
+                                                          .profiles = i,
+                                                          .smoothing = {i, 500, 600, 100 + i}}),
+                         i);
     assert_true(command_ring_take_limit(writer, 3, &request)); /* the latest one */
     assert_int_equal(request.sequence, 2);
     assert_int_equal(request.limit_mw, 200000);
     assert_int_equal(request.profiles, 2);
+    assert_int_equal(request.smoothing.floor_percent, 2);
+    assert_int_equal(request.smoothing.hysteresis_ms, 102);
     assert_false(command_ring_take_limit(writer, 3, &request));
     command_ring_publish_limit(writer, 3, &sent);
     lull_command_limit_result(client, 3, &got);
@@ -122,8 +127,9 @@ static void test_a_release_without_profiles_is_served(void **state)
 {
     static const struct part old_request = {BYTES(struct lull_limit_request, limit_mw, limit_mw)};
     static const struct part old_result = {BYTES(struct lull_limit_result, sequence, limit_mw)};
-    const struct lull_limit_result sent = {1, -EBUSY, 250000, 7, 7, 7};
-    struct lull_limit_request request = {.limit_mw = 200000, .profiles = 7};
+    const struct lull_limit_result sent = {1, -EBUSY, 250000, 7, 7, 7, 7, 7, 7};
+    struct lull_limit_request request = {
+        .limit_mw = 200000, .profiles = 7, .smoothing = {7, 7, 7, 7}};
     struct lull_limit_result got;
     struct lull_command_table *table;
 
@@ -133,11 +139,13 @@ static void test_a_release_without_profiles_is_served(void **state)
     assert_true(command_ring_take_limit(table, 3, &request));
     assert_int_equal(request.limit_mw, 200000);
     assert_int_equal(request.profiles, 0);
+    assert_int_equal(request.smoothing.floor_percent, 0);
     command_ring_write_record(&table->shared->limit_results[3], 2, &old_result, &sent);
     lull_command_limit_result(table, 3, &got);
     assert_int_equal(got.status, -EBUSY);
     assert_int_equal(got.limit_mw, 250000);
     assert_int_equal(got.profile_sequence + got.profiles, 0);
+    assert_int_equal(got.smoothing_sequence + got.smoothing_floor_w, 0);
     request = (struct lull_limit_request){.limit_mw = 300000, .profiles = 7};
     assert_int_equal(lull_command_post_limit(table, 4, &request), 1);
     request.limit_mw = 0;

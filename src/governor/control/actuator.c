@@ -210,6 +210,7 @@ static int lease_local(struct lull_actuator *actuator, const char *uuid,
     if (gpu < 0)
         return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus", uuid);
     fitted.profiles = LULL_POWER_PROFILE_ALL;
+    fitted.smoothing = true;
     result = lull_device_fit_band(lull_device_info(actuator->devices, (uint32_t)gpu), &fitted, err);
     if (result == 0 && (actuator->partitioned >> gpu & 1) != 0)
         result = lull_device_refuse_partitioned(err);
@@ -357,7 +358,7 @@ uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32
     return sequence;
 }
 
-/* A request has both the limit and the profiles. */
+/* A request has the limit, the profiles and the smoothing. */
 static uint64_t post_limit(struct lull_actuator *actuator, uint32_t slot)
 {
     const uint64_t sequence =
@@ -377,6 +378,13 @@ uint64_t lull_actuator_set_profiles(struct lull_actuator *actuator, uint32_t slo
                                     uint32_t profiles)
 {
     actuator->limits[slot].profiles = profiles;
+    return post_limit(actuator, slot);
+}
+
+uint64_t lull_actuator_set_smoothing(struct lull_actuator *actuator, uint32_t slot,
+                                     const struct lull_smoothing *smoothing)
+{
+    actuator->limits[slot].smoothing = *smoothing;
     return post_limit(actuator, slot);
 }
 

@@ -78,6 +78,14 @@ uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, 
 uint64_t lull_actuator_set_profiles(struct lull_actuator *actuator, uint32_t slot,
                                     uint32_t profiles);
 
+/*
+ * Requests power smoothing until the lease ends; a floor of 0: none. What the GPU lacks or the
+ * policy refuses is answered by -EACCES, smoothing of another program by -EBUSY. An older lulld
+ * never answers. The thread that requests limits calls this.
+ */
+uint64_t lull_actuator_set_smoothing(struct lull_actuator *actuator, uint32_t slot,
+                                     const struct lull_smoothing *smoothing);
+
 /* Copies the result of the latest request for a power limit. Only the thread that requests limits
  * calls it. */
 void lull_actuator_limit_result(const struct lull_actuator *actuator, uint32_t slot,
