@@ -298,7 +298,9 @@ int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct 
 int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
                                 struct lull_error *err);
 
-/* Adds power profiles to those that are requested, or removes them; others stay requested. */
+/* Adds power profiles to those that are requested, or removes them; others stay requested. Without
+ * profiles nothing changes, and the result is whether this process may request any: from NVIDIA's
+ * driver 615 on, root and users with access to its WPPS capability. */
 int lull_device_add_profiles(struct lull_devices *devices, uint32_t gpu, uint32_t profiles,
                              struct lull_error *err);
 int lull_device_remove_profiles(struct lull_devices *devices, uint32_t gpu, uint32_t profiles,

@@ -287,6 +287,9 @@ struct lull_driver_memory lull_driver_read_memory(struct lull_node *node, uint32
 
 /* ---- faults and permissions ---- */
 
+/* The first branch with the WPPS capability (NVML's change log). */
+enum { WPPS_BRANCH = 615 };
+
 static bool emulated_driver_take(const struct lull_driver_gpu *gpu, enum lull_fault_kind kind)
 {
     double ignored;
@@ -319,6 +322,12 @@ bool lull_driver_may_set(const struct lull_driver_gpu *gpu)
     if (emulated_driver_take(gpu, LULL_FAULT_NO_PERMISSION))
         return false;
     return is_administrator(gpu->model.vendor) || emulated_driver_take(gpu, LULL_FAULT_ANY_USER);
+}
+
+bool lull_driver_opens_profiles(const struct lull_driver_gpu *gpu)
+{
+    return lull_node_release(gpu->node)->branch >= WPPS_BRANCH &&
+           emulated_driver_take(gpu, LULL_FAULT_WPPS);
 }
 
 bool lull_driver_may_profile(const struct lull_driver_gpu *gpu)

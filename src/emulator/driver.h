@@ -126,6 +126,10 @@ bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out)
  * wants the capability CAP_SYS_ADMIN, those of AMD and Intel root, who owns their files in /sys. */
 bool lull_driver_may_set(const struct lull_driver_gpu *gpu);
 
+/* Returns whether the driver has the WPPS capability and users have access to it: then they may
+ * change power profiles. */
+bool lull_driver_opens_profiles(const struct lull_driver_gpu *gpu);
+
 /* Returns whether the caller may read performance metrics, which a fault restricts. */
 bool lull_driver_may_profile(const struct lull_driver_gpu *gpu);
 

@@ -144,6 +144,8 @@ static const struct {
         {"row_remap", "NVIDIA: so many rows of memory await remapping at a reload, and XID 63"},
     [LULL_FAULT_RESTRICTED_PROFILING] = {"restricted_profiling",
                                          "NVIDIA: performance metrics (GPM) need CAP_SYS_ADMIN"},
+    [LULL_FAULT_WPPS] = {"wpps", "NVIDIA, driver 615 and newer: users have the WPPS capability, so "
+                                 "power profiles need no root"},
     [LULL_FAULT_DENY] = {"deny", "NVIDIA: the named call returns no permission, or this code"},
     [LULL_FAULT_CALL_HANG_MS] = {"call_hang_ms", "NVIDIA: the named call takes this much longer"},
 };

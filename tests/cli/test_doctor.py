@@ -376,6 +376,12 @@ class AsUser(Case):
         self.assertEqual(finding["level"], "warning", finding)
         self.assertIn("1200", finding["text"])
 
+    def test_profiles_without_root(self):
+        for options, words in (["--fault", "wpps"], "without root"), ([], "need lulld"):
+            run = subprocess.run([LULL, "emulate", *options, "1xB200", "--", LULL, "doctor"], capture_output=True, text=True,
+                                 env=self.variables, timeout=60, check=False)
+            self.assertRegex(run.stdout, f"power_profiles: GPU 0: .*{words}", run)
+
     def test_rapl_is_for_root(self):
         path = self.path("sys/class/powercap/intel-rapl:0/energy_uj")
         os.chmod(path, 0)
@@ -403,7 +409,7 @@ class OtherUser(unittest.TestCase):
         run = subprocess.run([LULL, "emulate", "--fault", "any_user", "1xA100-SXM4-40GB", "--", python, os.path.abspath(__file__), LULL,
                               LULLD, TOOL, "AsUser"], env=variables, cwd=place, capture_output=True, text=True, check=False, **options)
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertIn("Ran 3 tests", run.stderr)
+        self.assertIn("Ran 4 tests", run.stderr)
 
 
 if __name__ == "__main__":

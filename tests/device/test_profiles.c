@@ -11,16 +11,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "device/device.h"
 #include "emulator/node.h"
 
-enum { EIGHT = 0xff, FOREIGN = LULL_POWER_PROFILE_NETWORK };
+enum { EIGHT = 0xff, FOREIGN = LULL_POWER_PROFILE_NETWORK, USER = 12345 };
 
 static struct lull_node *node;
 static struct lull_devices *devices;
 static bool has_calls;
+static bool has_capability;
 
 static int start(void **state)
 {
@@ -163,6 +166,33 @@ static void test_a_right_is_needed(void **state)
                      -EPERM);
 }
 
+/* The child loses root and reports the result of a request without profiles in its exit status. */
+static int request_as_user(void)
+{
+    int status;
+    const pid_t child = fork();
+
+    if (child == 0) {
+        if (geteuid() == 0 && setuid(USER) < 0)
+            _exit(1);
+        _exit(-lull_device_add_profiles(devices, 0, 0, NULL) & 0x7f);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return -WEXITSTATUS(status);
+}
+
+static void test_a_capability_replaces_root(void **state)
+{
+    (void)state;
+    if (!has_calls)
+        return;
+    assert_int_equal(request_as_user(), -EPERM);
+    lull_node_set_fault(node, 0, LULL_FAULT_WPPS, &(struct lull_fault){1, LULL_FAULT_ALWAYS, 0});
+    assert_int_equal(request_as_user(), has_capability ? 0 : -EPERM);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -171,11 +201,13 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_power_smoothing_is_read, start, stop),
         cmocka_unit_test_setup_teardown(test_power_smoothing_is_set, start, stop),
         cmocka_unit_test_setup_teardown(test_a_right_is_needed, start, stop),
+        cmocka_unit_test_setup_teardown(test_a_capability_replaces_root, start, stop),
     };
 
     if (argc != 3)
         return 99;
     has_calls = strcmp(argv[1], "535") != 0;
+    has_capability = strcmp(argv[1], "615") == 0;
     setenv("LULL_NVML", argv[2], 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

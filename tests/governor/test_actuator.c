@@ -1,5 +1,7 @@
-/* The actuator renews its leases at the interval that the daemon requests. A thread of this process
- * acts as the daemon. SPDX-License-Identifier: Apache-2.0 */
+/* The actuator renews its leases at the interval that the daemon requests: a thread of this process
+ * acts as the daemon. Without a daemon and root it sets what the driver permits.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,10 +12,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "emulator/node.h"
 #include "governor/control/actuator.h"
 #include "wire/client.h"
 #include "wire/message.h"
@@ -132,12 +136,89 @@ static void test_leases_are_kept_alive_whatever_the_daemon_says(void **state)
     }
 }
 
+/* ---- without a daemon and root ---- */
+
+enum { USER = 12345, WAIT_MS = 20000 };
+
+enum { NOT_SET_UP = 101, NOT_LEASED, NOT_IN_FORCE };
+
+/* Requests a profile and waits for it. Returns 0, or a positive error. */
+static int request_profile(struct lull_devices *devices, struct lull_actuator *actuator)
+{
+    const struct lull_band band = {.min_mhz = 1, .max_mhz = UINT32_MAX};
+    const int64_t until_ns = lull_now_ns() + WAIT_MS * LULL_NS_PER_MS;
+    struct lull_limit_result result = {0};
+    uint64_t sequence;
+    uint32_t slot;
+
+    if (lull_actuator_lease(actuator, lull_device_info(devices, 0)->uuid, &band, &slot, NULL) < 0)
+        return NOT_LEASED;
+    sequence = lull_actuator_set_profiles(actuator, slot, LULL_POWER_PROFILE_MAX_Q);
+    while (result.profile_sequence != sequence && lull_now_ns() < until_ns) {
+        lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
+        lull_actuator_limit_result(actuator, slot, &result);
+    }
+    return result.profiles == LULL_POWER_PROFILE_MAX_Q ? -result.profile_status : NOT_IN_FORCE;
+}
+
+static int use_as_user(struct lull_devices *devices)
+{
+    char directory[] = "/tmp/lull-actuator-XXXXXX";
+    char command[64];
+    struct lull_actuator *actuator = NULL;
+    int result;
+
+    if ((geteuid() == 0 && setuid(USER) < 0) || mkdtemp(directory) == NULL)
+        return NOT_SET_UP;
+    result = -lull_actuator_open_local(devices, directory, &actuator, NULL);
+    if (result == 0)
+        result = request_profile(devices, actuator);
+    if (result == 0)
+        result = -lull_actuator_close(actuator);
+    snprintf(command, sizeof(command), "rm -rf %s", directory);
+    return system(command) == 0 ? result : NOT_SET_UP;
+}
+
+static int wait_for_user(struct lull_devices *devices)
+{
+    int status;
+    const pid_t child = fork();
+
+    if (child == 0)
+        _exit(use_as_user(devices));
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void test_users_set_profiles_where_the_driver_permits(void **state)
+{
+    struct lull_node_spec spec = {.time_scale = 1};
+    struct lull_devices *devices;
+    struct lull_node *node;
+
+    (void)state;
+    assert_int_equal(lull_node_spec_parse("1xB200", &spec, NULL), 0);
+    assert_int_equal(lull_node_create(&spec, &node, NULL), 0);
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
+    assert_int_equal(lull_devices_open(&devices, NULL), 0);
+    assert_int_equal(wait_for_user(devices), EPERM);
+    lull_node_set_fault(node, 0, LULL_FAULT_WPPS, &(struct lull_fault){1, LULL_FAULT_ALWAYS, 0});
+    assert_int_equal(wait_for_user(devices), 0);
+    assert_int_equal(lull_node_begin(node, 0)->profiles_requested, 0);
+    lull_node_end(node, 0, false);
+    lull_devices_close(devices);
+    lull_node_remove(node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_renews_as_often_as_the_daemon_wants),
         cmocka_unit_test(test_a_long_heartbeat_is_waited_for),
         cmocka_unit_test(test_leases_are_kept_alive_whatever_the_daemon_says),
+        cmocka_unit_test(test_users_set_profiles_where_the_driver_permits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,6 +114,9 @@ static void gpu_gather(struct lull_devices *devices, uint32_t index, struct lull
     gpu->has_energy_counter = (info->capabilities & LULL_CAPABILITY_ENERGY_COUNTER) != 0;
     gpu->default_limit_mw = info->power_limit_default_mw;
     gpu_gather_clocks(info, gpu);
+    gpu->has_profiles = info->power_profiles != 0;
+    if (gpu->has_profiles)
+        gpu->profiles_code = lull_device_add_profiles(devices, index, 0, NULL);
     lull_device_read(devices, index, LULL_READING_POWER_LIMIT | LULL_READING_SMOOTHING, &reading);
     if ((reading.valid & LULL_READING_POWER_LIMIT) != 0 && !info->has_only_module_power)
         gpu->limit_mw = reading.power_limit_mw;

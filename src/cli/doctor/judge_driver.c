@@ -208,6 +208,27 @@ static void gpu_judge_losses(const struct lull_doctor_gpu *gpu, uint32_t index,
     }
 }
 
+/* Judges whether this user may change power profiles without lulld. */
+static void gpu_judge_profiles(const struct lull_doctor_facts *facts, uint32_t index,
+                               struct lull_doctor_findings *findings)
+{
+    const struct lull_doctor_gpu *const gpu = &facts->gpus[index];
+
+    if (!gpu->has_profiles || facts->node.is_root || facts->daemon.err.code == 0)
+        return;
+    if (gpu->profiles_code == 0)
+        lull_doctor_add(findings, "power_profiles", LULL_DOCTOR_OK,
+                        "you may set its power profiles without root: lull run --no-daemon "
+                        "--runtime-dir DIR");
+    else if (gpu->profiles_code == -EPERM)
+        lull_doctor_add(findings, "power_profiles", LULL_DOCTOR_OK,
+                        "its power profiles need lulld, root, or the driver's WPPS capability "
+                        "(driver 615 or newer)");
+    else
+        return;
+    lull_doctor_of_gpu(findings, index);
+}
+
 static void gpu_add_range(const struct lull_doctor_gpu *gpu, uint32_t index,
                           struct lull_doctor_findings *findings)
 {
@@ -226,6 +247,7 @@ void lull_doctor_judge_gpus(const struct lull_doctor_facts *facts,
             continue;
         gpu_add_range(gpu, i, findings);
         gpu_judge_losses(gpu, i, findings);
+        gpu_judge_profiles(facts, i, findings);
         gpu_judge_settings(facts, i, findings);
     }
 }

@@ -105,12 +105,14 @@ NVML_EXPORT(nvmlDeviceWorkloadPowerProfileClearRequestedProfiles, nvmlDevice_t d
     return change_requested(device, OPERATION_REMOVE, request);
 }
 
+/* The only one of the three calls that the WPPS capability opens to users. */
 NVML_EXPORT(nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1, nvmlDevice_t device,
             const struct nvml_workload_update *update)
 {
     NVML_ENTER(nvml_enter(device, update, &gpu));
     if (gpu->model.workload_profiles == 0)
         return NVML_NOT_SUPPORTED;
-    LULL_DRIVER_CHECK(nvml_enter_root(device, &gpu));
+    if (!lull_driver_opens_profiles(gpu->driver))
+        LULL_DRIVER_CHECK(nvml_enter_root(device, &gpu));
     return change(gpu, update->operation, &update->profiles);
 }

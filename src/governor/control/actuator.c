@@ -147,12 +147,26 @@ static void actuator_find_partitions(struct lull_actuator *actuator)
     }
 }
 
+static int open_journal(const char *runtime_dir, struct lull_journal **journal_out,
+                        struct lull_error *err)
+{
+    struct lull_error why;
+    const int result = lull_journal_open(runtime_dir, journal_out, &why);
+
+    if (geteuid() != 0 && (result == -EACCES || result == -EPERM))
+        return lull_error_set(
+            err, result, "%s. Without root give --runtime-dir a directory of your own", why.text);
+    if (result < 0)
+        return lull_error_set(err, result, "%s", why.text);
+    return 0;
+}
+
 static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
                       struct lull_error *err)
 {
     struct lull_writer_options options = lull_writer_defaults;
     struct lull_restore_report report;
-    int result = lull_journal_open(runtime_dir, &actuator->journal, err);
+    int result = open_journal(runtime_dir, &actuator->journal, err);
 
     if (result < 0)
         return result;
@@ -178,13 +192,23 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
     return lull_writer_add_source(actuator->writer, &actuator->source, err);
 }
 
+/* Returns whether the driver permits this process to request power profiles of a GPU. */
+static bool may_request_profiles(struct lull_devices *devices)
+{
+    for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++)
+        if (lull_device_info(devices, gpu)->power_profiles != 0 &&
+            lull_device_add_profiles(devices, gpu, 0, NULL) == 0)
+            return true;
+    return false;
+}
+
 int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_dir,
                              struct lull_actuator **actuator_out, struct lull_error *err)
 {
     struct lull_actuator *actuator;
     int result;
 
-    if (geteuid() != 0)
+    if (geteuid() != 0 && !may_request_profiles(devices))
         return lull_error_set(err, -EPERM,
                               "setting GPU clocks needs root: start lulld, or run this as root");
     actuator = actuator_create(err);

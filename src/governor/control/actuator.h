@@ -37,8 +37,9 @@ int lull_actuator_greet(struct lull_actuator *actuator, struct lull_error *err);
 
 /*
  * Drives the devices of this process: journal, one writer thread, read-back and restore as in the
- * daemon. Devices must live until close. Errors: -EPERM not root; -EBUSY a daemon or another job
- * does.
+ * daemon. Devices must live until close. Without root, where the driver permits users to request
+ * power profiles, it does no more than that. Errors: -EPERM not permitted; -EBUSY a daemon or
+ * another job does.
  */
 int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_dir,
                              struct lull_actuator **actuator_out, struct lull_error *err);
