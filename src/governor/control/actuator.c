@@ -150,7 +150,7 @@ static void actuator_find_partitions(struct lull_actuator *actuator)
 static int open_journal(const char *runtime_dir, struct lull_journal **journal_out,
                         struct lull_error *err)
 {
-    struct lull_error why;
+    struct lull_error why = {0};
     const int result = lull_journal_open(runtime_dir, journal_out, &why);
 
     if (geteuid() != 0 && (result == -EACCES || result == -EPERM))
