@@ -61,7 +61,8 @@ def borrow(board, lender):
     made = {**lender, **board}
     for group in ("power_limit_W", "comm", "thermal"):
         made[group] = {**lender[group], **board.get(group, {})}
-    watts = made["power_limit_W"]["default"] / lender["power_limit_W"]["default"]
+    busy = board.get("busy_W", {"v": made["power_limit_W"]["default"]})
+    watts = busy["v"] / lender["power_limit_W"]["default"]
     for group, scale in (("v", 1), ("bw", 1), ("active_idle_W", watts)):
         made[group] = {**lender[group], "table": stretch(lender[group]["table"], lender["sm"], board["sm"], scale)}
     made["bw"]["max_GBs"] = lender["bw"]["max_GBs"] * memory_rate(board) / memory_rate(lender)
@@ -147,6 +148,7 @@ def identity(gpu):
         "pci_device": "0x" + known["pci_device"],
         "nvlink_count": known["nvlinks"],
         "pcie_generation": known["pcie_generation"],
+        "pcie_lanes": known.get("pcie_lanes", 16),
         "has_fan": "true" if known["fan"] else "false",
     }
 

@@ -83,6 +83,7 @@ struct lull_gpu_model {
     uint32_t pci_device;
     uint32_t nvlink_count;
     uint32_t pcie_generation;
+    uint32_t pcie_lanes;
     bool has_fan;
 
     /* The board, of NVIDIA only. */

@@ -16,7 +16,7 @@ READ, WRITE, NVLINK, ATOMICS = range(4)
 OK, NO_CHIPSET, UNSUPPORTED = 0, 1, 5
 INTERNAL, SINGLE, MULTIPLE, BRIDGE, NODE, SYSTEM = range(0, 60, 10)
 HIDDEN = "FFFFFFF:FFFF:FF.0"
-SERVERS = ("8xV100", "3xV100", "8xA100", "16xH100", "8xB200", "4xGB200", "8xGB200", "5xL40S", "64xL4", "2xRTX3090", "4xRTXA5000",
+SERVERS = ("8xV100", "3xV100", "8xA100", "16xH100", "8xB200", "4xGB200", "8xGB200", "2xGH200", "5xL40S", "64xL4", "2xRTX3090", "4xRTXA5000",
            "8xH800", "A40,H100,A40,H100,V100,V100", "MI300X,2xA100")
 
 
@@ -123,7 +123,8 @@ def describe_board(nvml, cuda, at):
         "ecc": nvml.number("GetDefaultEccMode", gpu) is not None,
         "inforom": [nvml.text("GetInforomImageVersion", gpu), nvml.text("GetInforomVersion", gpu, 0),
                     nvml.text("GetInforomVersion", gpu, 1)],
-        "bar1_mib": nvml.memory("GetBAR1MemoryInfo", gpu)[0],
+        "bar1_mib": (nvml.memory("GetBAR1MemoryInfo", gpu) or [0])[0],
+        "pcie_lanes": nvml.number("GetMaxPcieLinkWidth", gpu),
         "memory_mib": nvml.memory("GetMemoryInfo", gpu)[0],
         "reserved_mib": nvml.memory("GetMemoryInfo", gpu)[2],
         "fan": nvml.number("GetFanSpeed", gpu) is not None,
@@ -216,7 +217,7 @@ class Boards(unittest.TestCase):
     def test_identity(self):
         with open(MODELS, encoding="utf-8") as file:
             table = json.load(file)
-        known = {name: model["identity"] for group in ("gpus", "boards") for name, model in table[group].items()
+        known = {name: {"pcie_lanes": 16, **model["identity"]} for group in ("gpus", "boards") for name, model in table[group].items()
                  if name != "_about" and "vbios" in model["identity"]}
         self.assertGreater(len(known), 15)
         for (name, stated), shown in zip(known.items(), ask(",".join(known), "boards")):
@@ -320,6 +321,13 @@ class Topology(unittest.TestCase):
         self.assertEqual([place["address"] for place in places], [f"{domain:08X}:01:00.0" for domain in (8, 9, 0x18, 0x19)])
         self.assertEqual(sorted(place["module"] for place in places), [1, 2, 3, 4])
         self.assertEqual({place["numa_id"] for place in ask("8xH100", "places")}, {None})
+
+    def test_grace_hopper(self):
+        """Each module is a server of its own, without NVLinks between GPUs."""
+        places = ask("2xGH200", "places")
+        self.assertEqual([place["numa_id"] for place in places], [1, 35])
+        self.assertEqual([place["levels"] for place in places], [[INTERNAL, SYSTEM], [SYSTEM, INTERNAL]])
+        self.assertEqual([place["links"] for place in places], [[], []])
 
 
 class Visible(unittest.TestCase):

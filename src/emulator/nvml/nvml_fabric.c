@@ -125,7 +125,7 @@ NVML_EXPORT(nvmlDeviceGetGpuFabricInfo_v4, nvmlDevice_t device, struct nvml_fabr
 NVML_EXPORT(nvmlDeviceGetC2cModeInfoV, nvmlDevice_t device, unsigned *is_on_out)
 {
     NVML_ENTER(nvml_enter(device, is_on_out, &gpu));
-    if (!has_fabric(gpu))
+    if (!has_fabric(gpu) && !nvml_has_memory_node(gpu))
         return NVML_NOT_SUPPORTED;
     *is_on_out = nvml_has_memory_node(gpu);
     return NVML_SUCCESS;

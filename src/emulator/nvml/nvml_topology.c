@@ -13,7 +13,7 @@
 NVML_GET_FACT(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, gpu->model.pcie_generation)
 NVML_ALIAS(nvmlDeviceGetGpuMaxPcieLinkGeneration, nvmlDeviceGetMaxPcieLinkGeneration);
 NVML_ALIAS(nvmlDeviceGetCurrPcieLinkGeneration, nvmlDeviceGetMaxPcieLinkGeneration);
-NVML_GET_FACT(nvmlDeviceGetMaxPcieLinkWidth, unsigned, 16)
+NVML_GET_FACT(nvmlDeviceGetMaxPcieLinkWidth, unsigned, gpu->model.pcie_lanes)
 NVML_ALIAS(nvmlDeviceGetCurrPcieLinkWidth, nvmlDeviceGetMaxPcieLinkWidth);
 NVML_GET_FACT(nvmlDeviceGetPcieSpeed, unsigned, 1000u << gpu->model.pcie_generation)
 NVML_GET_FACT(nvmlDeviceGetPcieLinkMaxSpeed, unsigned, gpu->model.pcie_generation) /* an enum */

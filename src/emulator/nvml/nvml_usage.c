@@ -170,9 +170,12 @@ NVML_EXPORT(nvmlDeviceGetMemoryInfo_v2, nvmlDevice_t device, struct nvml_memory_
     return NVML_SUCCESS;
 }
 
+/* Beside Grace some drivers report none, because the CPU reaches all memory without it. */
 NVML_EXPORT(nvmlDeviceGetBAR1MemoryInfo, nvmlDevice_t device, struct nvml_memory *out)
 {
     NVML_ENTER(nvml_enter(device, out, &gpu));
+    if (gpu->model.bar1_mib == 0)
+        return NVML_NOT_SUPPORTED;
     *out = (struct nvml_memory){gpu->model.bar1_mib * mib, (gpu->model.bar1_mib - 1) * mib, mib};
     return NVML_SUCCESS;
 }

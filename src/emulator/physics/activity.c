@@ -42,7 +42,7 @@ static void add_kernel(struct lull_physics *gpu, struct lull_physics_use *use,
  */
 static bool is_over_pcie(const struct lull_gpu_model *model, double link_gbs)
 {
-    const double pcie_gbs = (double)(UINT32_C(2) << model->pcie_generation); /* of 16 lanes */
+    const double pcie_gbs = (double)(model->pcie_lanes << model->pcie_generation) / 8;
 
     return model->nvlink_count == 0 || link_gbs <= pcie_gbs;
 }
