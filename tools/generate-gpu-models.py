@@ -219,6 +219,7 @@ def communication_and_heat(gpu):
         "slowdown_c": number(thermal["sw_slow_C"]),
         "hw_slowdown_c": number(thermal["hw_slow_C"]),
         "shutdown_c": number(thermal["shutdown_C"]),
+        "memory_limit_c": number(thermal.get("memory_C", 0)),
     }
 
 

@@ -142,6 +142,7 @@ struct lull_gpu_model {
     double slowdown_c;
     double hw_slowdown_c;
     double shutdown_c;
+    double memory_limit_c; /* the highest temperature of the memory; 0: not reported */
 
     /* Clock switching: the duration of a call is log-normal and clipped; so is the time to settle,
      * which has a slow tail besides. */

@@ -5,6 +5,7 @@
 The test starts itself on an emulated node, where ctypes reads NVML beside nvidia-smi.
 """
 import ctypes
+import json
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ import xml.etree.ElementTree
 
 LULL = os.path.abspath(sys.argv.pop(1))
 SPEC = "2xA100-SXM4-40GB,A40"
+HERE = os.path.dirname(os.path.abspath(__file__))
 IS_ROOT = os.geteuid() == 0
 
 
@@ -166,6 +168,54 @@ class Shown(unittest.TestCase):
         process.terminate()
         process.communicate(timeout=60)
         self.assertEqual(lines, ["index\n"] + ["0\n", "1\n", "2\n"] * 2)
+
+
+class Published(unittest.TestCase):
+    """The report has the rows of published outputs, in their order and with their units."""
+
+    # Board and release of the emulated node that stand for each letter and output.
+    TEXTS = {"a": ("A100-SXM4-40GB", "535"), "g": ("GH200", "550"), "b": ("H100-SXM5", "570"), "c": ("H100-SXM5", "580")}
+    XML = {"a100": ("A100-SXM4-40GB", "570"), "h100": ("H100-SXM5", "580"), "l40s": ("L40S", "615")}
+
+    @staticmethod
+    def report(board, driver, *words):
+        done = subprocess.run([LULL, "emulate", "--driver", driver, board, "--", "nvidia-smi", "-q", *words],
+                              capture_output=True, text=True, check=True, timeout=60)
+        return done.stdout
+
+    def test_labels(self):
+        with open(os.path.join(HERE, "nvidia_smi_labels.txt"), encoding="ascii") as file:
+            rows = [line.rstrip("\n") for line in file if not line.startswith("#")]
+        for letter, (board, driver) in self.TEXTS.items():
+            with self.subTest(board + " " + driver):
+                wanted = [row[5:] for row in rows if letter in row[:4]]
+                lines = self.report(board, driver).split("\nGPU ")[1].splitlines()[1:]
+                shown = [((len(line) - len(line.lstrip()) - 4) // 2 * " " + line.split(" : ")[0].strip()) for line in lines if line]
+                self.assertEqual(shown, wanted)
+                columns = {line.index(" : ") for line in lines if " : " in line}
+                self.assertEqual(columns, {54 if driver == "580" else 41})
+
+    def test_elements(self):
+        with open(os.path.join(HERE, "nvidia_smi_tags.json"), encoding="ascii") as file:
+            table = json.load(file)
+        for name, (board, driver) in self.XML.items():
+            with self.subTest(name):
+                units = {f"{parent}/{word.split()[0]}".lstrip("/"): word.split()[1:]
+                         for group in ("common", name) for parent, words in table[group].items() for word in words}
+                shown = dict(self.leaves(xml.etree.ElementTree.fromstring(self.report(board, driver, "-x")).find("gpu")))
+                self.assertEqual(set(shown), set(units))
+                for path, text in shown.items():
+                    unit = re.fullmatch(r"-?[\d.]+ ?(\D*)", text)
+                    if unit is not None and units[path]:
+                        self.assertEqual([unit[1]], units[path], path)
+
+    def leaves(self, element, path=""):
+        for child in element:
+            name = f"{path}/{child.tag}".lstrip("/")
+            if len(child) > 0 and child.tag != "supported_clocks":
+                yield from self.leaves(child, name)
+            else:
+                yield name, (child.text or "").strip()
 
 
 class Refused(unittest.TestCase):

@@ -2,6 +2,7 @@
  * The table of attributes and their readers. The names are those of --query-gpu and its sisters.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -310,7 +311,8 @@ READER(read_repair)
 }
 
 enum {
-    PLATFORM_CHASSIS = -1,
+    PLATFORM_GUID = -2,
+    PLATFORM_CHASSIS,
     PLATFORM_SLOT,
     PLATFORM_TRAY,
     PLATFORM_HOST,
@@ -330,10 +332,19 @@ READER(read_platform)
 
     platform.version = NVML_VERSION_WORD(platform, 2u);
     code = smi_nvml_get_struct(subject->gpu->device, attribute->symbol, &platform);
-    snprintf(raw_out->text, sizeof(raw_out->text), "%.*s", (int)sizeof(platform.chassis),
-             platform.chassis);
-    if (attribute->which != PLATFORM_CHASSIS)
+    if (attribute->which == PLATFORM_GUID) {
+        uint64_t guid;
+
+        memcpy(&guid, platform.guid, sizeof(guid));
+        snprintf(raw_out->text, sizeof(raw_out->text), "0x%016" PRIx64, guid);
+    } else if (attribute->which == PLATFORM_CHASSIS) {
+        snprintf(raw_out->text, sizeof(raw_out->text), "%.*s", (int)sizeof(platform.chassis),
+                 platform.chassis);
+    } else {
         raw_out->number = platform.members[attribute->which];
+        if (code == NVML_SUCCESS && raw_out->number == UINT8_MAX)
+            return NVML_NOT_SUPPORTED;
+    }
     return code;
 }
 
@@ -399,6 +410,79 @@ READER(read_index)
     (void)attribute;
     raw_out->number = subject->gpu->index;
     return NVML_SUCCESS;
+}
+
+/* Reads what newer drivers do not report any more. */
+READER(read_deprecated)
+{
+    enum { CODE = 26 };
+
+    (void)subject;
+    (void)attribute;
+    (void)raw_out;
+    return CODE;
+}
+
+/* Reads what GPUs of data centres report at rest, though no NVML function does. */
+READER(read_constant)
+{
+    (void)subject;
+    raw_out->number = attribute->which;
+    snprintf(raw_out->text, sizeof(raw_out->text), "%s",
+             attribute->symbol != NULL ? attribute->symbol : "");
+    return NVML_SUCCESS;
+}
+
+READER(read_sparse)
+{
+    enum { HOPPER = 9 };
+    unsigned architecture = 0;
+
+    (void)attribute;
+    smi_nvml_get_number(subject->gpu->device, "nvmlDeviceGetArchitecture", &architecture);
+    raw_out->number = 0;
+    return architecture == HOPPER ? NVML_SUCCESS : NVML_NOT_SUPPORTED;
+}
+
+/* Where the GPU has power smoothing, captures show this even to root. */
+READER(read_smoothing)
+{
+    const int code = read_field(subject, attribute, raw_out);
+
+    return code == NVML_SUCCESS ? NVML_NO_PERMISSION : code;
+}
+
+/* Drivers before 580 report the mode, but not by a function of NVML. */
+READER(read_addressing)
+{
+    enum { ATS = 2 };
+    const int code = read_versioned(subject, attribute, raw_out);
+    unsigned is_coherent = 0;
+
+    if (code != SMI_FUNCTION_NOT_FOUND)
+        return code;
+    smi_nvml_get_number(subject->gpu->device, "nvmlDeviceGetC2cModeInfoV", &is_coherent);
+    raw_out->number = is_coherent != 0 ? ATS : 0;
+    return NVML_SUCCESS;
+}
+
+/* The margin to the highest temperature; drivers before 570 have only the thresholds' margins. */
+READER(read_margin)
+{
+    enum { HIGHEST = 3 };
+    const struct lull_smi_attribute slowdown = {.which = 194};
+    unsigned highest = 0;
+    unsigned now = 0;
+    int code = read_versioned(subject, attribute, raw_out);
+
+    if (code != SMI_FUNCTION_NOT_FOUND)
+        return code;
+    code = read_field(subject, &slowdown, raw_out);
+    smi_nvml_get_number_of(subject->gpu->device, "nvmlDeviceGetTemperatureThreshold", HIGHEST,
+                           &highest);
+    smi_nvml_get_number_of(subject->gpu->device, "nvmlDeviceGetTemperature", 0, &now);
+    raw_out->number = (int64_t)highest - (int64_t)now;
+    return code;
 }
 
 /* Reads what no NVML function reports, or what GPUs of data centres lack. */
@@ -562,7 +646,7 @@ const struct lull_smi_attribute smi_gpu_attributes[] = {
     {"display_attached", NULL, SMI_YES_NO, read_number, "nvmlDeviceGetDisplayMode", 0, 0},
     {"display_active", NULL, SMI_ENABLED, read_number, "nvmlDeviceGetDisplayActive", 0, 0},
     {"persistence_mode", NULL, SMI_ENABLED, read_number, "nvmlDeviceGetPersistenceMode", 0, 0},
-    {"addressing_mode", NULL, SMI_ADDRESSING, read_versioned, "nvmlDeviceGetAddressingMode", 0, 0},
+    {"addressing_mode", NULL, SMI_ADDRESSING, read_addressing, "nvmlDeviceGetAddressingMode", 0, 0},
     {"accounting.mode", NULL, SMI_ENABLED, read_number, "nvmlDeviceGetAccountingMode", 0, 0},
     {"accounting.buffer_size", NULL, SMI_COUNT, read_number, "nvmlDeviceGetAccountingBufferSize", 0,
      0},
@@ -575,8 +659,8 @@ const struct lull_smi_attribute smi_gpu_attributes[] = {
     {"inforom.pwr", "inforom.power", SMI_TEXT, read_text_of, "nvmlDeviceGetInforomVersion", 2, 0},
     NOTHING("inforom.checksum_validation"),
     {"gpu_recovery_action", NULL, SMI_RECOVERY, read_field, NULL, 230, 0},
-    {"reset_status.reset_required", NULL, SMI_YES_NO, read_nothing, NULL, 0, 0},
-    {"reset_status.drain_and_reset_recommended", NULL, SMI_YES_NO, read_nothing, NULL, 0, 0},
+    {"reset_status.reset_required", NULL, SMI_YES_NO, read_constant, NULL, 0, 0},
+    {"reset_status.drain_and_reset_recommended", NULL, SMI_YES_NO, read_constant, NULL, 0, 0},
     {"gom.current", "gpu_operation_mode.current", SMI_TEXT, read_nothing, NULL, 0, 0},
     {"gom.pending", "gpu_operation_mode.pending", SMI_TEXT, read_nothing, NULL, 0, 0},
     {"fan.speed", NULL, SMI_PERCENT, read_number, "nvmlDeviceGetFanSpeed", 0, 0},
@@ -657,8 +741,8 @@ const struct lull_smi_attribute smi_gpu_attributes[] = {
     HISTOGRAM("low", 3),
     HISTOGRAM("none", 4),
     {"temperature.gpu", NULL, SMI_CELSIUS, read_number_of, "nvmlDeviceGetTemperature", 0, 0},
-    {"temperature.gpu.tlimit", NULL, SMI_CELSIUS, read_versioned, "nvmlDeviceGetMarginTemperature",
-     0, 0},
+    {"temperature.gpu.tlimit", NULL, SMI_CELSIUS, read_margin, "nvmlDeviceGetMarginTemperature", 0,
+     0},
     {"temperature.memory", NULL, SMI_CELSIUS, read_field, NULL, 82, 0},
     {"power.management", NULL, SMI_SUPPORTED, read_number, "nvmlDeviceGetPowerManagementMode", 0,
      0},
@@ -713,7 +797,7 @@ const struct lull_smi_attribute smi_gpu_attributes[] = {
     PLATFORM("host_id", SMI_COUNT, PLATFORM_HOST),
     PLATFORM("peer_type", SMI_PEER, PLATFORM_PEER),
     PLATFORM("module_id", SMI_COUNT, PLATFORM_MODULE),
-    NOTHING("platform.gpu_fabric_guid"),
+    PLATFORM("gpu_fabric_guid", SMI_TEXT, PLATFORM_GUID),
     NOTHING("hostname"),
     NOTHING("power_smoothing.delayed_power_smoothing_supported"),
     NOTHING_IN(SMI_MILLIWATTS, "power_smoothing.primary_power_floor"),
@@ -744,6 +828,14 @@ const struct lull_smi_attribute smi_report_attributes[] = {
     REASON("display_clock_setting", 0x100),
     STATS("fbc.stats", "nvmlDeviceGetFBCStats"),
     {"pcie.replay_counter", NULL, SMI_COUNT, read_number, "nvmlDeviceGetPcieReplayCounter", 0, 0},
+    {"pcie.replay_rollovers", NULL, SMI_COUNT, read_field, NULL, 95, 0},
+    {"deprecated", NULL, SMI_TEXT, read_deprecated, NULL, 0, 0},
+    {"mig.devices", NULL, SMI_TEXT, read_constant, "None", 0, 0},
+    {"sparse_operation_mode", NULL, SMI_ENABLED, read_sparse, NULL, 0, 0},
+    {"unrepairable_memory", NULL, SMI_YES_NO, read_number, "nvmlDeviceGetUnrepairableMemoryFlag_v1",
+     0, 0},
+    {"remapped_rows.inactive", NULL, SMI_COUNT, read_constant, NULL, 0, 0},
+    {"power_smoothing", NULL, SMI_TEXT, read_smoothing, NULL, 251, 0},
     {"pcie.tx_util", NULL, SMI_KBS, read_number_of, "nvmlDeviceGetPcieThroughput", 0, 0},
     {"pcie.rx_util", NULL, SMI_KBS, read_number_of, "nvmlDeviceGetPcieThroughput", 1, 0},
     {"minor_number", NULL, SMI_COUNT, read_number, "nvmlDeviceGetMinorNumber", 0, 0},

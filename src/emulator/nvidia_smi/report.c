@@ -14,12 +14,13 @@
 
 /* ---- writing a tree ---- */
 
-/* The real nvidia-smi has narrower labels in its list of processes. */
-enum { INDENT = 4, LABEL_COLUMNS = 55, PROCESS_LABEL_COLUMNS = 42 };
+/* The real nvidia-smi has wider labels from driver 580 on, but not in its list of processes. */
+enum { INDENT = 4, LABEL_COLUMNS = 42, WIDE_LABEL_COLUMNS = 55, FIRST_WIDE = 580 };
 
 struct tree {
     FILE *out;
     bool is_xml;
+    unsigned branch; /* of the driver */
     int depth;
     int label_columns;
 };
@@ -92,8 +93,6 @@ static void report_value(const struct tree *tree, const struct lull_smi_subject 
     }
     attribute = smi_gpu_read(subject, row->attribute, &value);
     unit = smi_form_unit(attribute->form);
-    if (smi_code_is_missing(value.code) && row->is_optional)
-        return;
     if (value.code != NVML_SUCCESS)
         tree_line(tree, row->label, row->tag, smi_code_text(value.code));
     else if (row->suffix != NULL)
@@ -105,6 +104,44 @@ static void report_value(const struct tree *tree, const struct lull_smi_subject 
                     unit);
 }
 
+static bool has_value(const struct lull_smi_subject *subject, const char *attribute)
+{
+    struct lull_smi_value value;
+
+    smi_gpu_read(subject, attribute, &value);
+    return !smi_code_is_missing(value.code);
+}
+
+/* Returns whether the driver and the GPU have a row. */
+static bool is_shown(const struct tree *tree, const struct lull_smi_subject *subject,
+                     const struct lull_smi_layout_row *row)
+{
+    if ((tree->is_xml ? row->tag : row->label) == NULL || tree->branch < row->first_branch ||
+        (row->last_branch != 0 && tree->branch > row->last_branch))
+        return false;
+    if (row->when != SMI_WITH_MARGINS && row->when != SMI_WITHOUT_MARGINS)
+        return true;
+    return has_value(subject, "temperature.gpu.tlimit") == (row->when == SMI_WITH_MARGINS);
+}
+
+static void report_row(struct tree *tree, const struct lull_smi_subject *subject,
+                       const struct lull_smi_layout_row *row)
+{
+    if (row->attribute == NULL) {
+        tree_line(tree, row->label, row->tag, "N/A");
+    } else if (row->when == SMI_AS_LINES) {
+        struct lull_smi_value value;
+
+        smi_gpu_read(subject, row->attribute, &value);
+        tree_open(tree, row->label, row->tag);
+        tree_indent(tree);
+        fprintf(tree->out, "%s\n", value.text);
+        tree_close(tree, row->tag);
+    } else {
+        report_value(tree, subject, row);
+    }
+}
+
 /* Writes the rows whose sections are wanted. */
 static void report_layout(struct tree *tree, const struct lull_smi_subject *subject,
                           unsigned wanted)
@@ -112,6 +149,7 @@ static void report_layout(struct tree *tree, const struct lull_smi_subject *subj
     const char *open[SMI_LAYOUT_DEPTH] = {0};
     const struct lull_smi_layout_row *row = smi_report_layout;
     unsigned sections = 0;
+    int hidden_depth = SMI_LAYOUT_DEPTH; /* rows below it belong to a group that is not shown */
     int depth = 0;
 
     for (; row->label != NULL || row->tag != NULL; row++) {
@@ -119,14 +157,19 @@ static void report_layout(struct tree *tree, const struct lull_smi_subject *subj
             tree_close(tree, open[--depth]);
         if (row->sections != 0)
             sections = row->sections;
-        if ((sections & wanted) == 0 || (tree->is_xml ? row->tag : row->label) == NULL)
+        if (row->depth > hidden_depth)
             continue;
-        if (row->attribute != NULL) {
-            report_value(tree, subject, row);
-            continue;
+        hidden_depth = SMI_LAYOUT_DEPTH;
+        if ((sections & wanted) == 0 || !is_shown(tree, subject, row)) {
+            hidden_depth = row->depth;
+        } else if (row->attribute != NULL ||
+                   (row->when == SMI_OR_NONE && !has_value(subject, row[1].attribute))) {
+            report_row(tree, subject, row);
+            hidden_depth = row->depth;
+        } else {
+            tree_open(tree, row->label, row->tag);
+            open[depth++] = row->tag;
         }
-        tree_open(tree, row->label, row->tag);
-        open[depth++] = row->tag;
     }
     while (depth > 0)
         tree_close(tree, open[--depth]);
@@ -193,17 +236,29 @@ static void report_processes(struct tree *tree, const struct lull_smi_gpu *gpu)
     struct nvml_process_v2 processes[SMI_MAX_PROCESSES];
     unsigned count;
     const int code = smi_processes_read(gpu, processes, &count);
+    const int label_columns = tree->label_columns;
 
     if (!tree->is_xml && (code != NVML_SUCCESS || count == 0)) {
         tree_line(tree, "Processes", "", code == NVML_SUCCESS ? "None" : "N/A");
         return;
     }
     tree_open(tree, "Processes", "processes");
-    tree->label_columns = PROCESS_LABEL_COLUMNS;
+    tree->label_columns = LABEL_COLUMNS;
     for (unsigned i = 0; code == NVML_SUCCESS && i < count; i++)
         report_process(tree, &processes[i]);
-    tree->label_columns = LABEL_COLUMNS;
+    tree->label_columns = label_columns;
     tree_close(tree, "processes");
+}
+
+static void report_capabilities(struct tree *tree)
+{
+    enum { FIRST_WITH_CAPABILITIES = 560 };
+
+    if (tree->branch < FIRST_WITH_CAPABILITIES)
+        return;
+    tree_open(tree, "Capabilities", "capabilities");
+    tree_line(tree, "EGM", "egm", "disabled");
+    tree_close(tree, "capabilities");
 }
 
 static void report_gpu(struct tree *tree, const struct lull_smi_run *run,
@@ -222,6 +277,12 @@ static void report_gpu(struct tree *tree, const struct lull_smi_run *run,
         report_supported_clocks(tree, gpu);
     if ((wanted & SMI_SECTION_PIDS) != 0)
         report_processes(tree, gpu);
+    if (tree->is_xml && (wanted & SMI_SECTION_OTHER) != 0) {
+        tree_open(tree, "", "accounted_processes");
+        tree_close(tree, "accounted_processes");
+    }
+    if ((wanted & SMI_SECTION_OTHER) != 0)
+        report_capabilities(tree);
     tree_close(tree, "gpu");
     putc('\n', tree->out);
 }
@@ -246,29 +307,30 @@ static void report_header(const struct tree *tree, const struct lull_smi_run *ru
     tree_format(tree, "Attached GPUs", "attached_gpus", "%u", run->node->count);
 }
 
-/* The version of the XML's schema: drivers from 560 on have a newer one. */
-static int report_schema(void)
+static unsigned read_branch(void)
 {
-    enum { FIRST_NEWER = 560 };
     char driver[80] = "";
     const char *at = driver;
     uint32_t major = 0;
 
     smi_nvml_get_system_text("nvmlSystemGetDriverVersion", driver, sizeof(driver));
     lull_text_take_digits(&at, UINT32_MAX, &major);
-    return major >= FIRST_NEWER ? 13 : 12;
+    return major;
 }
 
 int smi_show_report(const struct lull_smi_run *run)
 {
+    enum { FIRST_WITH_SCHEMA_13 = 560 };
     struct tree tree = {
-        .out = run->out, .is_xml = run->options->xml != NULL, .label_columns = LABEL_COLUMNS};
+        .out = run->out, .is_xml = run->options->xml != NULL, .branch = read_branch()};
+
+    tree.label_columns = tree.branch >= FIRST_WIDE ? WIDE_LABEL_COLUMNS : LABEL_COLUMNS;
 
     if (tree.is_xml) {
         fprintf(tree.out,
                 "<?xml version=\"1.0\" ?>\n"
                 "<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v%d.dtd\">\n",
-                report_schema());
+                tree.branch >= FIRST_WITH_SCHEMA_13 ? 13 : 12);
         tree_open(&tree, "", "nvidia_smi_log");
     } else {
         fprintf(tree.out, "\n==============NVSMI LOG==============\n\n");

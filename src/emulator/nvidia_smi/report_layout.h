@@ -4,12 +4,18 @@
 #ifndef LULL_EMULATOR_NVIDIA_SMI_REPORT_LAYOUT_H
 #define LULL_EMULATOR_NVIDIA_SMI_REPORT_LAYOUT_H
 
-#include <stdbool.h>
-
 enum { SMI_LAYOUT_DEPTH = 4 };
 
-/* A group's rows follow it one level deeper. The XML has other rows than the text: it keeps the
- * names that older readers know. */
+/* When a row is shown. */
+enum smi_when {
+    SMI_ALWAYS,
+    SMI_WITH_MARGINS,    /* the GPU reports thresholds as margins (T.Limit) */
+    SMI_WITHOUT_MARGINS, /* it reports temperatures */
+    SMI_OR_NONE,         /* a group: if its first row has no value, it is one row without a value */
+    SMI_AS_LINES,        /* in XML the value has a line of its own */
+};
+
+/* A group's rows follow it one level deeper. */
 struct lull_smi_layout_row {
     int depth;
     unsigned sections;     /* enum smi_section; 0: those of the group */
@@ -17,7 +23,9 @@ struct lull_smi_layout_row {
     const char *tag;       /* NULL: in the text only */
     const char *attribute; /* NULL: a group; "": no NVML function is known to report it */
     const char *suffix;    /* NULL: the attribute's unit */
-    bool is_optional;      /* without a value there is no row */
+    enum smi_when when;
+    unsigned first_branch; /* of the driver; 0: no bound */
+    unsigned last_branch;
 };
 
 /* Ends with a row without label and tag. */

@@ -162,6 +162,8 @@ NVML_EXPORT(nvmlDeviceGetPlatformInfo, nvmlDevice_t device, struct nvml_platform
     *out = (struct nvml_platform){.version = out->version,
                                   .host = RACK_HOST,
                                   .peer = PEER_SWITCH,
+                                  .slot = UINT8_MAX,
+                                  .tray = UINT8_MAX,
                                   .module = (uint8_t)gpu->topology->places[gpu->index].slot.module};
     memcpy(out->guid, &gpu->driver->identity[1], sizeof(gpu->driver->identity[1]));
     if (nvml_has_memory_node(gpu)) {

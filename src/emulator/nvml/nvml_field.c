@@ -369,6 +369,8 @@ int nvml_field_power(nvmlDevice_t gpu, struct nvml_field *field, const int *argu
 
     if (is_average && !gpu->model.power_is_average)
         return NVML_NOT_SUPPORTED;
+    if (field->scope == SCOPE_MEMORY && !is_average)
+        return NVML_NOT_SUPPORTED; /* as on all captured boards */
     if (field->scope == SCOPE_MEMORY)
         return read_memory_power(gpu, field);
     mw = nvml_read_power_mw(gpu, is_average, &is_of_module);
@@ -450,6 +452,17 @@ int nvml_field_margin(nvmlDevice_t gpu, struct nvml_field *field, const int *arg
     LULL_DRIVER_CHECK(nvmlDeviceGetTemperatureThreshold(gpu, THRESHOLD_SLOWDOWN, &slowdown));
     field->type = NVML_VALUE_INT;
     field->value.as_int = (int32_t)slowdown - (int32_t)threshold;
+    return NVML_SUCCESS;
+}
+
+/* HBM's margin is 0 on all captured boards. */
+int nvml_field_memory_margin(nvmlDevice_t gpu, struct nvml_field *field, const int *arguments)
+{
+    (void)arguments;
+    if (gpu->model.architecture < ARCHITECTURE_ADA || !has_hbm(&gpu->model))
+        return NVML_NOT_SUPPORTED;
+    field->type = NVML_VALUE_INT;
+    field->value.as_int = 0;
     return NVML_SUCCESS;
 }
 

@@ -41,6 +41,7 @@ nvml_field_reader nvml_field_link_speed;
 nvml_field_reader nvml_field_link_state;
 nvml_field_reader nvml_field_link_version;
 nvml_field_reader nvml_field_margin;
+nvml_field_reader nvml_field_memory_margin;
 nvml_field_reader nvml_field_memory_switch;
 nvml_field_reader nvml_field_memory_temperature;
 nvml_field_reader nvml_field_c2c_links;

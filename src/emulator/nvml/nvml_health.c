@@ -221,9 +221,15 @@ NVML_EXPORT(nvmlDeviceGetRepairStatus, nvmlDevice_t device, struct nvml_repair *
     return NVML_SUCCESS;
 }
 
+/* Captures have it on GB200 and not on L40S; the others are guesses. */
+static bool has_unrepairable_flag(const struct lull_nvml_gpu *gpu)
+{
+    return gpu->model.compute_major >= 10 && gpu->model.nvlink_count > 0;
+}
+
 NVML_EXPORT(nvmlDeviceGetUnrepairableMemoryFlag_v1, nvmlDevice_t device, unsigned *flag_out)
 {
-    NVML_ENTER(enter_where(device, flag_out, remaps_rows, &gpu));
+    NVML_ENTER(enter_where(device, flag_out, has_unrepairable_flag, &gpu));
     (void)gpu;
     *flag_out = 0;
     return NVML_SUCCESS;

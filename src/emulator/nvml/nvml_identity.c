@@ -210,7 +210,9 @@ NVML_GET_FACT(nvmlDeviceGetArchitecture, unsigned, gpu->model.architecture)
 NVML_GET_FACT(nvmlDeviceGetNumGpuCores, unsigned, gpu->model.core_count)
 NVML_GET_FACT(nvmlDeviceGetMemoryBusWidth, unsigned, gpu->model.bus_bits)
 NVML_GET_FACT(nvmlDeviceGetBusType, unsigned, 2)
-NVML_GET_FACT(nvmlDeviceGetDisplayMode, int, 0)
+/* Captures of boards for data centres show it enabled, those of GeForce boards without a monitor
+ * disabled. */
+NVML_GET_FACT(nvmlDeviceGetDisplayMode, int, !nvml_is_geforce(gpu))
 NVML_GET_FACT(nvmlDeviceGetDisplayActive, int, 0)
 
 NVML_GET_PAIR(nvmlDeviceGetCudaComputeCapability, int, true, gpu->model.compute_major,

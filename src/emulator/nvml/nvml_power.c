@@ -119,6 +119,11 @@ NVML_EXPORT(nvmlDeviceGetTemperatureThreshold, nvmlDevice_t device, int kind, un
     case 1:
         *celsius_out = (unsigned)gpu->model.hw_slowdown_c;
         return NVML_SUCCESS;
+    case 2:
+        if (gpu->model.memory_limit_c == 0)
+            return NVML_NOT_SUPPORTED;
+        *celsius_out = (unsigned)gpu->model.memory_limit_c;
+        return NVML_SUCCESS;
     case 3:
         *celsius_out = (unsigned)gpu->model.slowdown_c;
         return NVML_SUCCESS;

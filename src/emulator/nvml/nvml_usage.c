@@ -180,6 +180,16 @@ NVML_EXPORT(nvmlDeviceGetBAR1MemoryInfo, nvmlDevice_t device, struct nvml_memory
     return NVML_SUCCESS;
 }
 
+/* Confidential computing is off: all boards report 0 then. */
+NVML_EXPORT(nvmlDeviceGetConfComputeProtectedMemoryUsage, nvmlDevice_t device,
+            struct nvml_memory *out)
+{
+    NVML_ENTER(nvml_enter(device, out, &gpu));
+    (void)gpu;
+    *out = (struct nvml_memory){0};
+    return NVML_SUCCESS;
+}
+
 NVML_EXPORT(nvmlDeviceGetConfComputeMemSizeInfo, nvmlDevice_t device, struct nvml_memory_size *out)
 {
     NVML_ENTER(nvml_enter(device, out, &gpu));
