@@ -22,6 +22,9 @@ MOST_WORDS = 2
 FIELDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "nvml_fields.json")
 
 
+FAULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "emulator", "spec.c")
+FAULT = re.compile(r'\[LULL_FAULT_\w+\] =\s*\{"(\w+)"')
+
 SETTER = re.compile(r"^nvml(Device|System|Unit|Gpm)?(Set|Reset|Clear|Freeze|Modify)|PowerSmoothing|Profile(Set|Clear|Update)")
 
 PAGE = """# The emulated NVML
@@ -48,13 +51,15 @@ stubs and refusals are counted as refused. DCGM's library answers each function 
 | field ids answered, of {all_fields} | {answered} | 123 | those of the file and injected ones |
 | setters of the header that are not stubs | {setters} of {all_setters} | 4 | 37, each changes the value of its getter |
 | readings follow | clocks, power and work of the node | a file; curves over time if enabled | a file and injected values |
-| faults | `lull emulate --fault` and `set`: codes, hangs and refusals of one call, loss, XID, ECC, remapped rows, reload, foreign writers and others, after a number of calls | \
-`nvml-mock-ctl`: lost, fallen off the bus, ECC, XID, any value of the file | `dcgmInjectNvmlDevice`: the code and value of any function |
+| faults | {fault_count} kinds of `lull emulate --fault` and `set`, each also after a number of calls: {faults} | \
+`nvml-mock-ctl`: lost or fallen off the bus, also after a number of calls and with an XID; ECC; errors of NVLinks; health of the fabric; any value of the \
+file | `dcgmInjectNvmlDevice`: the code and value of any function |
 | older driver releases | `--driver` | a version text | no |
 
 Sources: nvml-mock 3b2b865d (2026-08-21), files `pkg/gpu/mocknvml/bridge`, `pkg/gpu/mocknvml/engine` and `docs/nvml-mock-ctl.md`; DCGM
 72fa3fe (2026-07-06), files `nvml-injection/README.md`, `nvml-injection/src/AttributeHolder.h` and `nvml-injection/src/nvml-injection.linux_defs`.
-A function counts if the header has its name, a field id if some board answers it.
+A function counts if the header has its name, a field id if some board answers it. `test_faults.c` in `tests/emulator` checks the effect of
+each kind of fault.
 
 ## Clients
 
@@ -174,12 +179,14 @@ def page(table):
     with open(FIELDS, encoding="utf-8") as file:
         field_table = json.load(file)
     rows = field_table["fields"]
+    with open(FAULTS, encoding="utf-8") as file:
+        faults = FAULT.findall(file.read())
     functions = table["functions"]
     setters = [function for function in functions if SETTER.search(function["name"])]
     yield PAGE.format(
         header=table["_about"]["header"].split(";")[0], exported=len(functions), working=count(functions, "works"),
         refused=count(functions, "refused"), setters=count(setters, "works"), all_setters=len(setters),
-        newest=table["drivers"][-1]["branch"], all_fields=rows[-1]["last"],
+        fault_count=len(faults), faults=", ".join(f"`{name}`" for name in faults), newest=table["drivers"][-1]["branch"], all_fields=rows[-1]["last"],
         answered=count_fields(field_table, table["drivers"][-1]["branch"]),
         fields="\n".join(field_rows(rows)), refused_fields="\n".join(refused_field_rows(rows)),
         releases="\n".join(release_row(table, field_table, driver) for driver in table["drivers"]),

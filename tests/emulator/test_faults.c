@@ -506,6 +506,246 @@ static void test_a_gpu_off_the_bus_is_lost_until_it_returns(void **state)
     close_events(&client);
 }
 
+/* ---- every kind has an effect that a client sees ---- */
+
+static int start_three(void **state)
+{
+    (void)state;
+    return start_nvml("A100-SXM4-40GB,H100-SXM5,B200-SXM");
+}
+
+/* Makes a call without root. */
+static int call_as_user(int (*call)(nvmlDevice_t gpu), nvmlDevice_t gpu)
+{
+    const bool is_root = geteuid() == 0;
+    int code;
+
+    if (is_root)
+        assert_int_equal(seteuid(65534), 0);
+    code = call(gpu);
+    if (is_root)
+        assert_int_equal(seteuid(0), 0);
+    return code;
+}
+
+static int set_limit(nvmlDevice_t gpu)
+{
+    return NVML(DeviceSetPowerManagementLimit, (nvmlDevice_t, unsigned), gpu, 300000);
+}
+
+static int change_profiles(nvmlDevice_t gpu)
+{
+    const struct nvml_workload_update nothing = {.operation = 1};
+
+    return NVML(DeviceWorkloadPowerProfileUpdateProfiles_v1,
+                (nvmlDevice_t, const struct nvml_workload_update *), gpu, &nothing);
+}
+
+static int sample_metrics(nvmlDevice_t gpu)
+{
+    void *sample = NULL;
+    int code;
+
+    assert_int_equal(NVML(GpmSampleAlloc, (void **), &sample), 0);
+    code = NVML(GpmSampleGet, (nvmlDevice_t, void *), gpu, sample);
+    assert_int_equal(NVML(GpmSampleFree, (void *), sample), 0);
+    return code;
+}
+
+static int look_at_set(void)
+{
+    return set_limit(device);
+}
+
+static int look_at_limit(void)
+{
+    unsigned mw;
+
+    assert_int_equal(set_limit(device), 0);
+    mw = limit_of(device);
+    assert_int_equal(NVML(DeviceSetPowerManagementLimit, (nvmlDevice_t, unsigned), device, 400000),
+                     0);
+    return (int)mw / 1000;
+}
+
+static int look_whether_settling_lasts(void)
+{
+    const struct lull_physics *physics;
+    bool is_long;
+
+    assert_int_equal(lock_900(device), 0);
+    physics = lull_node_begin(node, 0);
+    is_long = physics->pending_count > 0 &&
+              physics->pending[physics->pending_count - 1].effective_ns - physics->now_ns >
+                  2 * LULL_NS_PER_S;
+    lull_node_end(node, 0, false);
+    assert_int_equal(reset_clock(device), 0);
+    return is_long;
+}
+
+static int look_at_reset(void)
+{
+    return reset_clock(device);
+}
+
+static int look_at_set_of_user(void)
+{
+    return call_as_user(set_limit, device);
+}
+
+static int look_at_metrics_of_user(void)
+{
+    return call_as_user(sample_metrics, handle(1));
+}
+
+static int look_at_profiles_of_user(void)
+{
+    return call_as_user(change_profiles, handle(2));
+}
+
+static int look_at_power(void)
+{
+    return read_power(device);
+}
+
+static int look_at_watts(void)
+{
+    unsigned mw = 0;
+
+    NVML(DeviceGetPowerUsage, (nvmlDevice_t, unsigned *), device, &mw);
+    return mw == 123000 ? 123 : mw != 0;
+}
+
+static int look_at_joules(void)
+{
+    unsigned long long mj = 0;
+    const int code =
+        NVML(DeviceGetTotalEnergyConsumption, (nvmlDevice_t, unsigned long long *), device, &mj);
+
+    if (code != 0)
+        return -code;
+    return mj == 5000 ? 5 : mj != 0;
+}
+
+static int look_at_processes(void)
+{
+    unsigned count = 0;
+
+    return NVML(DeviceGetComputeRunningProcesses_v3, (nvmlDevice_t, unsigned *, void *), device,
+                &count, NULL);
+}
+
+static int look_at_module(void)
+{
+    enum { POWER_INSTANT = 186, MODULE = 1 };
+    struct nvml_field field = {.id = POWER_INSTANT, .scope = MODULE};
+
+    assert_int_equal(
+        NVML(DeviceGetFieldValues, (nvmlDevice_t, int, struct nvml_field *), device, 1, &field), 0);
+    return (int)field.code;
+}
+
+static int look_at_virtualization(void)
+{
+    int mode = -1;
+
+    assert_int_equal(NVML(DeviceGetVirtualizationMode, (nvmlDevice_t, int *), device, &mode), 0);
+    return mode != 0;
+}
+
+static const struct fault_effect {
+    enum lull_fault_kind kind;
+    const char *fault;
+    int (*look)(void);
+    int without;
+    int with;
+} fault_effects[] = {
+    {LULL_FAULT_SET_CODE, "set_code=3", look_at_set, 0, 3},
+    {LULL_FAULT_NO_EFFECT, "no_effect", look_at_limit, 300, 400},
+    {LULL_FAULT_SETTLE_FACTOR, "settle_factor=1000", look_whether_settling_lasts, 0, 1},
+    {LULL_FAULT_NO_PERMISSION, "no_permission", look_at_set, 0, 4},
+    {LULL_FAULT_NO_ENERGY, "no_energy", look_at_joules, 1, -3},
+    {LULL_FAULT_NO_PROCESSES, "no_processes", look_at_processes, 0, 3},
+    {LULL_FAULT_GET_CODE, "get_code=999", look_at_power, 0, 999},
+    {LULL_FAULT_ANY_USER, "any_user", look_at_set_of_user, 4, 0},
+    {LULL_FAULT_RESET_CODE, "reset_code=999", look_at_reset, 0, 999},
+    {LULL_FAULT_ENERGY_WRAP_J, "energy_wrap_j=0.001", look_at_joules, 1, 0},
+    {LULL_FAULT_ENERGY_STUCK_J, "energy_stuck_j=5", look_at_joules, 1, 5},
+    {LULL_FAULT_ENERGY_FACTOR, "energy_factor=0", look_at_joules, 1, 0},
+    {LULL_FAULT_POWER_W, "power_w=123", look_at_watts, 1, 123},
+    {LULL_FAULT_POWER_FACTOR, "power_factor=0", look_at_watts, 1, 0},
+    {LULL_FAULT_MODULE_W, "module_w=150", look_at_module, 3, 0},
+    {LULL_FAULT_VGPU, "vgpu", look_at_virtualization, 0, 1},
+    {LULL_FAULT_RESTRICTED_PROFILING, "restricted_profiling", look_at_metrics_of_user, 0, 4},
+    {LULL_FAULT_WPPS, "wpps", look_at_profiles_of_user, 4, 0},
+};
+
+/* Kinds that other tests of this file check. */
+static const enum lull_fault_kind checked_elsewhere[] = {
+    LULL_FAULT_HANG_MS,
+    LULL_FAULT_READ_HANG_MS,
+    LULL_FAULT_XID,
+    LULL_FAULT_LOST_MS,
+    LULL_FAULT_MIG,
+    LULL_FAULT_RELOAD_MS,
+    LULL_FAULT_FOREIGN_MHZ,
+    LULL_FAULT_FOREIGN_LIMIT_W,
+    LULL_FAULT_IDLE_RESET,
+    LULL_FAULT_SM_RESETS_MEMORY,
+    LULL_FAULT_OFF_BUS,
+    LULL_FAULT_ECC_CORRECTED,
+    LULL_FAULT_ECC_UNCORRECTED,
+    LULL_FAULT_ROW_REMAP,
+    LULL_FAULT_DENY,
+    LULL_FAULT_CALL_HANG_MS,
+};
+
+static void wait_for_energy(void)
+{
+    const int64_t until_ns = lull_now_ns() + 20 * LULL_NS_PER_S;
+
+    while (look_at_joules() == 0 && lull_now_ns() < until_ns)
+        usleep(10000);
+}
+
+static void test_each_kind_has_an_effect(void **state)
+{
+    bool is_checked[LULL_FAULT_KINDS] = {false};
+
+    (void)state;
+    wait_for_energy();
+    for (size_t i = 0; i < sizeof(checked_elsewhere) / sizeof(checked_elsewhere[0]); i++)
+        is_checked[checked_elsewhere[i]] = true;
+    for (size_t i = 0; i < sizeof(fault_effects) / sizeof(fault_effects[0]); i++) {
+        const struct fault_effect *const row = &fault_effects[i];
+        char off[64];
+
+        is_checked[row->kind] = true;
+        if (geteuid() != 0 && row->kind != LULL_FAULT_ANY_USER && row->kind != LULL_FAULT_WPPS)
+            inject("any_user");
+        snprintf(off, sizeof(off), "%s=off", lull_fault_name(row->kind));
+        assert_int_equal(row->look(), row->without);
+        inject(row->fault);
+        assert_int_equal(row->look(), row->with);
+        inject(off);
+        if (row->kind != LULL_FAULT_SETTLE_FACTOR) /* what is settling still settles slowly */
+            assert_int_equal(row->look(), row->without);
+        inject("any_user=off");
+    }
+    for (int kind = 0; kind < LULL_FAULT_KINDS; kind++)
+        if (!is_checked[kind])
+            fail_msg("no test checks the fault %s", lull_fault_name((enum lull_fault_kind)kind));
+}
+
+/* VALUExCOUNT@AFTER: after that many calls, so many times. */
+static void test_a_fault_begins_after_some_calls(void **state)
+{
+    (void)state;
+    inject("0:get_code=999x2@2");
+    for (int call = 1; call <= 5; call++)
+        assert_int_equal(read_power(device), call == 3 || call == 4 ? 999 : 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -518,6 +758,8 @@ int main(void)
         WITH_NODE(test_f15_a_foreign_writer_changes_clock_and_limit),
         WITH_NODE(test_f46_a_reset_of_an_idle_gpu_does_nothing),
         WITH_NODE(test_a_fault_of_one_call_spares_the_others),
+        WITH_NODE(test_a_fault_begins_after_some_calls),
+        cmocka_unit_test_setup_teardown(test_each_kind_has_an_effect, start_three, stop_nvml),
         WITH_NODE(test_a_fault_of_a_call_holds_for_all_its_names),
         WITH_NODE(test_memory_errors_are_counted_and_reported),
         WITH_NODE(test_a_gpu_off_the_bus_is_lost_until_it_returns),
