@@ -41,8 +41,8 @@ struct lull_doctor_gpu {
     struct lull_error clocks; /* code 0: its SM clock can be locked */
     struct lull_error limits; /* code 0: its power limit can be set */
     struct lull_error mig;    /* code 0: MIG is off */
-    bool has_profiles;        /* power profiles... */
-    int profiles_code;        /* ...which this process may request (0), or may not (-EPERM) */
+    bool has_profiles;        /* it has power profiles */
+    int profiles_code;        /* 0: this process may request them; -EPERM: it may not */
     bool is_virtual;          /* a vGPU */
     bool has_energy_counter;
     enum lull_lock_state lock; /* UNKNOWN on an idle GPU, or with a lease */
