@@ -6,9 +6,11 @@ Runs `lull simulate --server` for both Azure traces of 2023, four loads, A100, H
 several seeds, and prints tables in Markdown. Each seed begins elsewhere in the trace. Results are kept in a file, one JSON
 document per line; a run that is interrupted continues there, and one with another program or other options begins again.
 
-usage: bench_serving.py LULL TRACES [--seeds N] [--duration S] [--jobs N] [--only TEXT] [--results FILE] [--oracles FILE] [--print]
-TRACES is the folder with azure2023_conv.csv.gz and azure2023_code.csv.gz. --print only prints the tables. --oracles takes the
-oracles, which need most of the time, from the results of another program, if both agree at full clocks.
+usage: bench_serving.py LULL TRACES [--seeds N] [--duration S] [--jobs N] [--only TEXT] [--results FILE] [--oracles FILE]
+                        [--only-oracles] [--ideal] [--print]
+TRACES is the folder with azure2023_conv.csv.gz and azure2023_code.csv.gz. --print only prints the tables. --ideal adds the
+oracle whose driver takes no time. --only-oracles leaves out the fixed settings. --oracles takes the rates and the oracles,
+which need most of the time, from such results of another program, if both agree at full clocks.
 """
 import argparse
 import concurrent.futures
@@ -44,6 +46,10 @@ def objective(trace, gpu, count):
     return TRACES[trace][0 if count == 1 and not gpu.startswith("A100") else 1]
 
 
+def cell_name(cell):
+    return " ".join(map(str, cell))
+
+
 def read_rows(path):
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
@@ -64,44 +70,74 @@ class Bench:
             self.oracles = {row["cell"]: row["document"] for row in read_rows(options.oracles)
                             if row["document"]["duration_s"] == options.duration}
 
-    def simulate(self, cell, *more):
-        """One cell's document, from the file if it is there."""
+    def call(self, cell, *more):
+        """The document of a call; None: it failed."""
         trace, gpu, count, model = cell[:4]
-        name = " ".join(str(part) for part in cell)
-        if name in self.results or self.options.print:
-            return self.results.get(name)
         path = os.path.join(self.options.traces, f"azure2023_{trace}.csv.gz")
-        command = [self.options.lull, "simulate", "--json", "--server", model, "--on", f"{count}x{gpu}", "--arrivals", path,
-                   "--slo", objective(trace, gpu, count), "--duration", str(self.options.duration), *more]
-        known = self.oracles.get(name)
-        if known:
-            command += ["--modes", "fixed_clock,power_limit"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run([self.options.lull, "simulate", "--json", "--server", model, "--on", f"{count}x{gpu}", "--arrivals", path,
+                               "--slo", objective(trace, gpu, count), "--duration", str(self.options.duration),
+                               "--seed", str(cell[-1]), *more], capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            print(f"{name}: {done.stderr.strip()}", file=sys.stderr)
+            print(f"{cell_name(cell)}: {done.stderr.strip()}", file=sys.stderr)
             return None
-        document = json.loads(done.stdout)
-        if known and mode(document, "highest") != mode(known, "highest"):
-            print(f"{name}: full clocks differ from those of the oracles; the cell is left out", file=sys.stderr)
-            return None
-        if known:
-            document["modes"] += [mode(known, "oracle"), mode(known, "ideal")]
+        return json.loads(done.stdout)
+
+    def keep(self, cell, document):
+        name = cell_name(cell)
         with self.lock, open(self.options.results, "a", encoding="utf-8") as file:
             file.write(json.dumps({"mark": self.mark, "cell": name, "document": document}) + "\n")
             self.results[name] = document
         return document
 
+    def find_capacity(self, server, seed):
+        """The rate of requests that is load 1; None: no request was served."""
+        cell = (*server, "capacity", seed)
+        name = cell_name(cell)
+        document = self.results.get(name) or self.oracles.get(name)
+        if document is None:
+            document = self.call(cell, "--load", str(LOADS[0]), "--modes", "auto")
+        if document is None:
+            return None
+        if name not in self.results:
+            self.keep(cell, {key: document[key] for key in ("capacity_per_s", "duration_s")})
+        return document["capacity_per_s"]
+
+    def modes(self, known):
+        fixed = "fixed_clock,power_limit"
+        oracle = "oracles" if self.options.ideal else "oracle"
+        if known:
+            return fixed
+        return oracle if self.options.only_oracles else f"{fixed},{oracle}"
+
+    def simulate(self, cell, rate):
+        """One cell's document, from the file if it is there."""
+        name = cell_name(cell)
+        known = self.oracles.get(name)
+        if name in self.results:
+            return self.results[name]
+        document = self.call(cell, "--rate", str(rate), "--modes", self.modes(known))
+        if document is None:
+            return None
+        if known and mode(document, "highest") != mode(known, "highest"):
+            print(f"{name}: full clocks differ from those of the oracles; the cell is left out", file=sys.stderr)
+            return None
+        if known:
+            document["modes"] += [row for row in known["modes"] if row["name"] in ("oracle", "ideal")]
+        return self.keep(cell, document)
+
     def run_server(self, server, seed):
         """All loads of a server, relative to what full clocks bear in that part of the trace."""
-        first = self.simulate((*server, LOADS[0], seed), "--load", str(LOADS[0]), "--seed", str(seed))
-        if first is None:
+        capacity = self.find_capacity(server, seed)
+        if capacity is None:
             return
         for load in LOADS:
-            self.simulate((*server, load, seed), "--rate", str(first["capacity_per_s"] * load), "--seed", str(seed))
+            self.simulate((*server, load, seed), capacity * load)
 
     def run(self):
         servers = [(trace, gpu, count, model) for trace in TRACES for gpu in GPUS for count, model in SERVERS]
         servers = [server for server in servers if self.options.only in " ".join(map(str, server))]
+        if self.options.print:
+            return servers
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             for seed in range(1, self.options.seeds + 1):
                 list(pool.map(self.run_server, servers, itertools.repeat(seed)))
@@ -110,6 +146,10 @@ class Bench:
 
 def mode(document, name):
     return next(row for row in document["modes"] if row["name"] == name)
+
+
+def has_ideal(documents):
+    return all(any(row["name"] == "ideal" for row in document["modes"]) for document in documents)
 
 
 def interval(values):
@@ -122,8 +162,8 @@ def interval(values):
 
 def figures(documents):
     """Means over seeds, in per cent."""
-    row = {name: 100 * statistics.mean(mode(document, name)["saving_ratio"] for document in documents)
-           for name in ("fixed_clock", "power_limit", "lull", "oracle", "ideal")}
+    names = ("fixed_clock", "power_limit", "lull", "oracle") + (("ideal",) if has_ideal(documents) else ())
+    row = {name: 100 * statistics.mean(mode(document, name)["saving_ratio"] for document in documents) for name in names}
     row["missed_highest"] = 100 * statistics.mean(mode(document, "highest")["missed_ratio"] for document in documents)
     row["missed_lull"] = 100 * statistics.mean(mode(document, "lull")["missed_ratio"] for document in documents)
     row["added"], row["added_half"] = interval(
@@ -138,16 +178,18 @@ COLUMNS = ("missed at full clocks", "added by Lull", "Lull saves", "oracle", "Lu
 
 def print_row(names, row):
     half = "" if math.isnan(row["added_half"]) else f" ± {row['added_half']:.2f}"
+    ideal = f" {row['ideal']:.1f} |" if "ideal" in row else ""
     print("| " + " | ".join(names) + f" | {row['missed_highest']:.2f} | {row['added']:+.2f}{half} | {row['lull']:.1f} | {row['oracle']:.1f} | "
-          f"{row['share']:.0f} | {row['ideal']:.1f} | {row['fixed_clock']:.1f} | {row['power_limit']:.1f} |")
+          f"{row['share']:.0f} |{ideal} {row['fixed_clock']:.1f} | {row['power_limit']:.1f} |")
 
 
-def print_head(*names):
-    print("\n| " + " | ".join((*names, *COLUMNS)) + " |\n|" + "---|" * (len(names) + len(COLUMNS)))
+def print_head(bench, *names):
+    columns = [column for column in COLUMNS if column != "ideal" or bench.shows_ideal]
+    print("\n| " + " | ".join((*names, *columns)) + " |\n|" + "---|" * (len(names) + len(columns)))
 
 
 def mean_row(rows):
-    mean = {name: statistics.mean(row[name] for row in rows) for name in rows[0]}
+    mean = {name: statistics.mean(row[name] for row in rows) for name in rows[0] if all(name in row for row in rows)}
     mean["added_half"] = math.nan
     mean["share"] = 100 * mean["lull"] / mean["oracle"]
     return mean
@@ -156,12 +198,14 @@ def mean_row(rows):
 def print_tables(bench, servers):
     """A table for each trace, one of means by load, and the summary. All in per cent; added misses in points."""
     everything = []
+    cells = [document for document in bench.results.values() if "modes" in document]
+    bench.shows_ideal = has_ideal(cells)
     for trace in TRACES:
         print(f"\nTrace {trace}; in per cent, added misses in points with their 95 % interval over seeds:")
-        print_head("server", "objective", "load", "requests/s")
+        print_head(bench, "server", "objective", "load", "requests/s")
         for server, load in itertools.product((server for server in servers if server[0] == trace), LOADS):
             documents = [document for seed in range(1, bench.options.seeds + 1)
-                         if (document := bench.results.get(" ".join(map(str, (*server, load, seed))))) is not None]
+                         if (document := bench.results.get(cell_name((*server, load, seed)))) is not None]
             if not documents:
                 continue
             row = figures(documents)
@@ -171,7 +215,7 @@ def print_tables(bench, servers):
                        f"{statistics.mean(document['rate_per_s'] for document in documents):.3g}"), row)
     if everything:
         print("\nMeans over both traces and all servers:")
-        print_head("load")
+        print_head(bench, "load")
         for load in LOADS:
             print_row((f"{load:.2f}",), mean_row([row for at, row in everything if at == load]))
         print_summary(bench, [row for _, row in everything])
@@ -202,6 +246,8 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--results", default="serving-results.jsonl")
     parser.add_argument("--oracles")
+    parser.add_argument("--only-oracles", action="store_true")
+    parser.add_argument("--ideal", action="store_true")
     parser.add_argument("--print", action="store_true")
     bench = Bench(parser.parse_args())
     print_tables(bench, bench.run())

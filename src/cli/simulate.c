@@ -37,8 +37,8 @@ struct simulate_arguments {
     struct lull_simulate_server server;
 };
 
-enum { ORACLES = LULL_SIMULATE_POLICIES };
-static const uint32_t all_modes = (UINT32_C(2) << ORACLES) - 1;
+enum { ORACLES = LULL_SIMULATE_POLICIES, ORACLE };
+static const uint32_t all_modes = (UINT32_C(2) << ORACLE) - 1;
 static const uint32_t min_modes = UINT32_C(1) << LULL_SIMULATE_HIGHEST | UINT32_C(1)
                                                                              << LULL_SIMULATE_AUTO;
 
@@ -46,7 +46,9 @@ static const char *mode_name(uint32_t index)
 {
     if (index < LULL_SIMULATE_POLICIES)
         return lull_simulate_policy_names[index];
-    return index == ORACLES ? "oracles" : NULL;
+    if (index == ORACLES)
+        return "oracles";
+    return index == ORACLE ? "oracle" : NULL;
 }
 
 /* Parses a list of modes into the bits at place. */
@@ -81,6 +83,11 @@ static bool simulate_is_wanted(const struct simulate_arguments *arguments, uint3
     return (arguments->modes >> mode & 1) != 0;
 }
 
+static bool simulate_wants_oracle(const struct simulate_arguments *arguments)
+{
+    return simulate_is_wanted(arguments, ORACLES) || simulate_is_wanted(arguments, ORACLE);
+}
+
 /* The modes of a server beside full clocks and Lull, which are those of a job of like name. */
 static uint32_t server_modes(const struct simulate_arguments *arguments)
 {
@@ -90,8 +97,10 @@ static uint32_t server_modes(const struct simulate_arguments *arguments)
         modes |= 1U << LULL_SERVER_FIXED_CLOCK;
     if (simulate_is_wanted(arguments, LULL_SIMULATE_POWER_LIMIT))
         modes |= 1U << LULL_SERVER_POWER_LIMIT;
+    if (simulate_wants_oracle(arguments))
+        modes |= 1U << LULL_SERVER_ORACLE;
     if (simulate_is_wanted(arguments, ORACLES))
-        modes |= 1U << LULL_SERVER_ORACLE | 1U << LULL_SERVER_IDEAL;
+        modes |= 1U << LULL_SERVER_IDEAL;
     return modes;
 }
 
@@ -126,10 +135,10 @@ static const struct lull_option rows[] = {
                .most = 1000000, .default_value = "400"),
     LULL_VALUE("modes", "NAME[,NAME...]", OWN, struct simulate_arguments, modes,
                "Play only these modes, plus highest and auto; oracles selects all oracles. With "
-               "--server, auto is lull.",
+               "--server, auto is lull, and oracle excludes the ideal one.",
                .parse = parse_modes,
                .expected = "a list of fixed_clock, power_limit, reactive, feed_forward, steady, "
-                           "auto and oracles",
+                           "auto, oracle and oracles",
                .word_at = mode_name, .otherwise = "all",
                .more = "auto alone takes a fraction of the time."),
     LULL_SEED_ROW(
@@ -349,7 +358,7 @@ static int simulate_job(const struct simulate_arguments *arguments, const struct
     run.simulation.control.tolerance_ratio = arguments->tolerance_ratio;
     run.simulation.control.seed = arguments->seed;
     result = play_mode(&run, LULL_SIMULATE_HIGHEST, simulate_mode, err);
-    if (result == 0 && simulate_is_wanted(arguments, ORACLES))
+    if (result == 0 && simulate_wants_oracle(arguments))
         result = simulate_run_oracle(&run, err);
     if (result == 0 && simulate_is_wanted(arguments, LULL_SIMULATE_FIXED_CLOCK))
         result = play_mode(&run, LULL_SIMULATE_FIXED_CLOCK, simulate_clock, err);
@@ -429,7 +438,7 @@ static int simulate_command(void *options, const struct lull_operands *operands)
         .tolerance_ratio = arguments->tolerance_ratio,
         .periods = arguments->periods,
         .played = arguments->modes,
-        .has_oracles = simulate_is_wanted(arguments, ORACLES),
+        .has_oracles = simulate_wants_oracle(arguments),
     };
     int result;
 

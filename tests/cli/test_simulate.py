@@ -94,6 +94,8 @@ class Servers(unittest.TestCase):
         self.assertEqual(simulate(*self.SERVER, "--rate", "3")[0], document)
         _, some = simulate(*self.SERVER, "--rate", "3", "--modes", "power_limit")
         self.assertEqual(some, {name: modes[name] for name in ("highest", "power_limit", "lull")})
+        _, oracle = simulate(*self.SERVER, "--rate", "3", "--modes", "oracle")
+        self.assertEqual(oracle, {name: modes[name] for name in ("highest", "lull", "oracle")})
         self.assertNotEqual(simulate(*self.SERVER, "--rate", "3", "--seed", "2")[1], modes)
 
     def test_pools_have_results_each(self):

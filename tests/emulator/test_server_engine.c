@@ -415,6 +415,134 @@ static void test_a_copy_goes_on_alike(void **state)
     end(play);
 }
 
+/* ---- ends only ---- */
+
+/* An engine that reports all tokens, and one that reports ends only. */
+struct pair {
+    struct lull_engine *all;
+    struct lull_engine *ends;
+    struct lull_engine *spare; /* to copy the latter to */
+};
+
+/* Both report the same first and last tokens, in the same order. */
+static void check_ends(const struct lull_engine_token *all, uint32_t all_count,
+                       const struct lull_engine_token *ends, uint32_t end_count)
+{
+    uint32_t seen = 0;
+
+    for (uint32_t i = 0; i < all_count; i++) {
+        const struct lull_engine_token *end = &ends[seen];
+
+        if (!all[i].is_first && !all[i].is_last)
+            continue;
+        assert_true(seen++ < end_count);
+        assert_int_equal(all[i].request, end->request);
+        assert_true(all[i].is_first == end->is_first && all[i].is_last == end->is_last);
+        assert_memory_equal(&all[i].ttft_s, &end->ttft_s, sizeof(end->ttft_s));
+        assert_memory_equal(&all[i].tpot_s, &end->tpot_s, sizeof(end->tpot_s));
+    }
+    assert_int_equal(seen, end_count);
+}
+
+static void check_statistics(const struct pair *pair)
+{
+    assert_memory_equal(lull_engine_statistics(pair->all), lull_engine_statistics(pair->ends),
+                        sizeof(struct lull_engine_statistics));
+}
+
+static void cancel_both(const struct pair *pair, uint64_t request)
+{
+    assert_int_equal(lull_engine_cancel(pair->all, request, 0),
+                     lull_engine_cancel(pair->ends, request, 0));
+    check_statistics(pair);
+}
+
+/* One step of both; now and then a client leaves, or a copy goes on. */
+static void step_both(struct pair *pair, uint64_t *random, int64_t now_ns, uint32_t submitted)
+{
+    const int64_t end_ns = now_ns + (int64_t)(1e7 * lull_noise_next(random));
+    const struct lull_engine_token *all;
+    const struct lull_engine_token *ends;
+    struct lull_step_batch batch = {0};
+    struct lull_step_batch other = {0};
+    uint32_t count;
+    uint32_t end_count;
+
+    assert_int_equal(lull_engine_begin_step(pair->all, now_ns, &batch),
+                     lull_engine_begin_step(pair->ends, now_ns, &other));
+    assert_memory_equal(&batch, &other, sizeof(batch));
+    check_statistics(pair);
+    if (batch.decoding + batch.prefill_tokens == 0)
+        return;
+    if (lull_noise_next(random) < 0.02)
+        cancel_both(pair, (uint64_t)(lull_noise_next(random) * submitted));
+    if (lull_noise_next(random) < 0.1) {
+        struct lull_engine *const old = pair->ends;
+
+        assert_int_equal(lull_engine_copy(pair->spare, old), 0);
+        pair->ends = pair->spare;
+        pair->spare = old;
+    }
+    count = lull_engine_end_step(pair->all, end_ns, &all);
+    end_count = lull_engine_end_step(pair->ends, end_ns, &ends);
+    check_ends(all, count, ends, end_count);
+    check_statistics(pair);
+}
+
+static void check_pair(struct lull_engine_config config, uint64_t seed)
+{
+    struct pair pair = {.all = lull_engine_create(&config)};
+    uint64_t random = seed;
+    int64_t now_ns = 0;
+    uint64_t submitted = 0;
+
+    config.ends_only = true;
+    pair.ends = lull_engine_create(&config);
+    pair.spare = lull_engine_create(&config);
+    while (submitted < REQUESTS || lull_engine_statistics(pair.all)->running > 0) {
+        while (submitted < REQUESTS && lull_noise_next(&random) < 0.3) {
+            const uint32_t prompt = 1 + (uint32_t)(lull_noise_next(&random) * 900);
+            const uint32_t output = 1 + (uint32_t)(lull_noise_next(&random) * 90);
+
+            assert_int_equal(lull_engine_submit(pair.all, submitted, prompt, output, now_ns), 0);
+            assert_int_equal(lull_engine_submit(pair.ends, submitted++, prompt, output, now_ns), 0);
+        }
+        step_both(&pair, &random, now_ns, (uint32_t)submitted);
+        if (lull_noise_next(&random) < 0.01)
+            cancel_both(&pair, (uint64_t)(lull_noise_next(&random) * (double)submitted));
+        now_ns += 10000000;
+    }
+    printf("%u steps, %u finished, %u preempted\n",
+           (uint32_t)lull_engine_statistics(pair.ends)->steps,
+           (uint32_t)lull_engine_statistics(pair.ends)->finished,
+           (uint32_t)lull_engine_statistics(pair.ends)->preempted);
+    assert_true(lull_engine_statistics(pair.ends)->finished > 200);
+    lull_engine_destroy(pair.all);
+    lull_engine_destroy(pair.ends);
+    lull_engine_destroy(pair.spare);
+}
+
+static void test_an_engine_that_reports_ends_only_does_the_same(void **state)
+{
+    static const struct lull_engine_config configs[] = {
+        {.max_sequences = 64, .max_batched_tokens = 512, .cache_tokens = 1e6},
+        {.max_sequences = 64, .max_batched_tokens = 512, .cache_tokens = 3000}, /* preempts */
+        {.max_sequences = 64, .max_batched_tokens = 16, .cache_tokens = 1e5},   /* too few tokens */
+        {.role = LULL_ENGINE_PREFILL,
+         .max_sequences = 8,
+         .max_batched_tokens = 256,
+         .cache_tokens = 1e5},
+        {.role = LULL_ENGINE_DECODE,
+         .max_sequences = 32,
+         .max_batched_tokens = 64,
+         .cache_tokens = 4000},
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof(configs) / sizeof(configs[0]); i++)
+        check_pair(configs[i], 100 + i);
+}
+
 static void test_impossible_requests_are_refused(void **state)
 {
     const struct lull_engine_config tiny = {
@@ -444,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_a_received_request_was_sent_earlier),
         cmocka_unit_test(test_requests_leave_in_every_state),
         cmocka_unit_test(test_a_copy_goes_on_alike),
+        cmocka_unit_test(test_an_engine_that_reports_ends_only_does_the_same),
         cmocka_unit_test(test_impossible_requests_are_refused),
     };
 

@@ -389,6 +389,44 @@ static void test_is_fast(void **state)
                                    CALLS);
 }
 
+static void check_memo(const struct lull_step_setup *setup, uint32_t max_tokens)
+{
+    struct lull_step_memo *memo = lull_step_memo_create(setup, max_tokens);
+    uint64_t random = 7;
+
+    assert_non_null(memo);
+    for (int i = 0; i < 3000; i++) {
+        const uint32_t decoding = (uint32_t)(lull_noise_next(&random) * 40);
+        const uint32_t prompt = (uint32_t)(fmax(lull_noise_next(&random) - 0.5, 0.0) * 100);
+        const struct lull_step_batch batch = {
+            .decoding = decoding,
+            .decode_context = floor(decoding * 5000 * lull_noise_next(&random)),
+            .prefill_tokens = prompt + (decoding == 0),
+            .prompts = 1 + (prompt > 30),
+            .prefill_context = prompt * 100.0 + 1.0,
+            .sampled = decoding + (uint32_t)(lull_noise_next(&random) * 2),
+        };
+        struct lull_step_cost known = {0};
+        struct lull_step_cost cost = {0};
+
+        lull_step_cost(setup, &batch, &cost);
+        lull_step_memo_cost(memo, &batch, &known);
+        assert_memory_equal(&known, &cost, sizeof(cost));
+    }
+    lull_step_memo_destroy(memo);
+}
+
+static void test_remembered_costs_are_the_same(void **state)
+{
+    const struct lull_step_setup dense = setup_of("H100-SXM5", "Llama-3.1-70B", 4);
+    const struct lull_step_setup guessed = setup_of("A40", "Llama-3.1-8B", 1);
+
+    (void)state;
+    check_memo(&dense, 90);
+    check_memo(&guessed, 90);
+    check_memo(&dense, 20); /* larger batches are not remembered */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_is_the_sum_of_its_kernels),
         cmocka_unit_test(test_a_closed_loop_keeps_the_limit),
         cmocka_unit_test(test_the_engine_runs_the_same_loop),
+        cmocka_unit_test(test_remembered_costs_are_the_same),
         cmocka_unit_test(test_is_fast),
     };
 

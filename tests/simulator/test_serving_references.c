@@ -64,6 +64,28 @@ static void test_an_impossible_objective_has_no_capacity(void **state)
     assert_non_null(strstr(err.text, "--slo"));
 }
 
+/* Tries all settings to their end. */
+static double try_all(struct lull_serving_run *run, enum lull_serving_policy policy,
+                      uint64_t most_missed)
+{
+    const struct lull_gpu_model *model = run->pools[0].setup.gpu;
+    const bool is_clock = policy == LULL_SERVING_AT_CLOCK;
+    const double most = is_clock ? model->sm_max_mhz : model->limit_max_w;
+    const double least = is_clock ? model->sm_min_mhz : model->limit_min_w;
+    double best_j = INFINITY;
+
+    for (int i = 0; i < 24; i++) {
+        struct lull_serving_outcome outcome;
+
+        run->clock_mhz = run->limit_w = most - (most - least) * i / 23;
+        outcome = simulate(run, policy);
+        if (outcome.missed <= most_missed)
+            best_j = fmin(best_j, outcome.energy_j);
+        free(outcome.requests);
+    }
+    return best_j;
+}
+
 static void check_fixed(struct lull_serving_run *run, enum lull_serving_policy policy,
                         const struct lull_serving_outcome *highest)
 {
@@ -83,6 +105,8 @@ static void check_fixed(struct lull_serving_run *run, enum lull_serving_policy p
     run->limit_w = setting;
     again = simulate(run, policy);
     assert_true(again.energy_j == best.energy_j && again.missed == best.missed);
+    assert_true(again.ttft_p99_s == best.ttft_p99_s && again.tpot_p50_s == best.tpot_p50_s);
+    assert_true(try_all(run, policy, highest->missed + 5) == best.energy_j);
     free(again.requests);
     free(best.requests);
 }
@@ -99,6 +123,37 @@ static void test_the_best_fixed_settings(void **state)
     check_fixed(&run, LULL_SERVING_AT_CLOCK, &highest);
     check_fixed(&run, LULL_SERVING_AT_LIMIT, &highest);
     free(highest.requests);
+    lull_server_arrivals_fini(&arrivals);
+}
+
+static bool gives_up(struct lull_serving_run *run, uint64_t most_missed, double energy_j)
+{
+    const struct lull_serving_bar bar = {.most_missed = most_missed, .energy_j = energy_j};
+    struct lull_serving_outcome outcome;
+
+    run->bar = &bar;
+    outcome = simulate(run, LULL_SERVING_AT_CLOCK);
+    run->bar = NULL;
+    free(outcome.requests);
+    return outcome.is_given_up;
+}
+
+static void test_a_run_that_cannot_be_the_best_is_given_up(void **state)
+{
+    struct lull_server_arrivals arrivals = {0};
+    struct lull_serving_run run = serving_run_of(&arrivals);
+    struct lull_serving_outcome whole;
+
+    (void)state;
+    run.clock_mhz = 600.0;
+    assert_int_equal(lull_serving_make_arrivals(&source, 6.0, &arrivals), 0);
+    whole = simulate(&run, LULL_SERVING_AT_CLOCK);
+    assert_true(whole.missed > 10 && !whole.is_given_up);
+    assert_false(gives_up(&run, whole.missed, INFINITY));
+    assert_true(gives_up(&run, whole.missed - 1, INFINITY));
+    assert_false(gives_up(&run, UINT64_MAX, whole.energy_j));
+    assert_true(gives_up(&run, UINT64_MAX, 0.9 * whole.energy_j));
+    free(whole.requests);
     lull_server_arrivals_fini(&arrivals);
 }
 
@@ -200,6 +255,7 @@ int main(void)
         cmocka_unit_test(test_the_capacity_just_meets_the_objective),
         cmocka_unit_test(test_an_impossible_objective_has_no_capacity),
         cmocka_unit_test(test_the_best_fixed_settings),
+        cmocka_unit_test(test_a_run_that_cannot_be_the_best_is_given_up),
         cmocka_unit_test(test_the_oracle_adds_no_miss),
         cmocka_unit_test(test_the_oracle_waits_for_the_driver),
         cmocka_unit_test(test_the_oracle_is_parked_before_the_first_request),

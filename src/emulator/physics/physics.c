@@ -152,7 +152,8 @@ void lull_physics_fold(struct lull_physics *gpu, int64_t time_ns)
     gpu->temperature_c = temperature_after(gpu, dt_s);
     fold_counters(gpu, time_ns - gpu->folded_ns);
     lull_physics_fold_work(gpu, dt_s);
-    lull_physics_fold_activity(gpu, dt_s);
+    if (!gpu->no_activity)
+        lull_physics_fold_activity(gpu, dt_s);
     gpu->folded_ns = time_ns;
 }
 
@@ -275,7 +276,8 @@ void lull_physics_update(struct lull_physics *gpu)
     limit_rise(gpu);
     update_clock(gpu);
     lull_physics_update_work(gpu);
-    lull_physics_update_activity(gpu);
+    if (!gpu->no_activity)
+        lull_physics_update_activity(gpu);
     gpu->power_w = smoothed_w(gpu, lull_physics_load_w(gpu, gpu->mhz));
     watch_limit(gpu);
     lull_physics_foresee(gpu);

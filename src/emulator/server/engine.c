@@ -3,6 +3,10 @@
  * batch an array in the order of admission. The scheduling rules are those of vLLM V1
  * (vllm/v1/core/sched/scheduler.py), with the cache counted in tokens instead of blocks of 16.
  *
+ * If only ends are reported, the first requests of the batch are steady: each got a token in the
+ * latest step. They all get one in the next step, so the engine counts them together. Their fields
+ * are those of the step in which they became steady.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/server/engine.h"
@@ -37,6 +41,7 @@ struct engine_request {
     uint32_t produced;  /* output tokens so far */
     uint32_t computed;  /* tokens whose keys and values are in the cache */
     uint32_t scheduled; /* tokens that the step under way adds to them */
+    uint64_t steady_at; /* steps that had ended when it became steady */
     uint32_t next;      /* in the queue, or among the free places */
     bool is_received;   /* the prompt was computed elsewhere, and is not lost */
     bool is_cancelled;  /* while a step computed it */
@@ -60,6 +65,11 @@ struct lull_engine {
     struct lull_engine_token *tokens;
     uint64_t used_tokens; /* of the cache */
     bool is_stepping;
+    uint32_t steady;         /* the first so many of the batch */
+    uint64_t steady_context; /* sum of their tokens in the cache */
+    int64_t steady_ns;       /* time of their latest token */
+    uint64_t *ends;          /* [steady] the number of the step that gives the last token */
+    uint64_t first_end;      /* the least of them */
     struct lull_engine_statistics statistics;
 };
 
@@ -73,8 +83,11 @@ static void init_histogram(struct lull_engine_histogram *histogram, const double
     histogram->count = (uint32_t)count;
 }
 
-static void add_values(struct lull_engine_histogram *histogram, double value_s, uint32_t count)
+static void add_values(const struct lull_engine *engine, struct lull_engine_histogram *histogram,
+                       double value_s, uint32_t count)
 {
+    if (engine->config.no_histograms)
+        return;
     for (uint32_t i = histogram->count; i > 0 && value_s <= histogram->bound_s[i - 1]; i--)
         histogram->total[i - 1] += count;
     histogram->sum_s += value_s * count;
@@ -149,7 +162,7 @@ static void queue_remove(struct lull_engine *engine, uint32_t before)
     engine->statistics.waiting--;
 }
 
-/* ---- forming a batch ---------------------------------------------------------------------- */
+/* ---- the cache ---------------------------------------------------------------------------- */
 
 /* Tokens whose content is known: prompt and output so far. */
 static uint32_t known_tokens(const struct engine_request *request)
@@ -164,6 +177,52 @@ static void engine_release_cache(struct lull_engine *engine, struct engine_reque
     request->scheduled = 0;
 }
 
+static bool has_room(const struct lull_engine *engine, uint64_t tokens)
+{
+    return (double)(engine->used_tokens + tokens) <= engine->config.cache_tokens;
+}
+
+/* ---- steady requests ---------------------------------------------------------------------- */
+
+/* Brings the fields of a steady request up to date. */
+static void engine_settle_one(struct lull_engine *engine, struct engine_request *request)
+{
+    const uint32_t tokens = (uint32_t)(engine->statistics.steps - request->steady_at);
+
+    request->produced += tokens;
+    request->computed += tokens;
+    request->steady_at += tokens;
+    request->last_ns = engine->steady_ns;
+}
+
+/* Lets no request be steady any more. */
+static void engine_settle(struct lull_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->steady; i++) {
+        struct engine_request *request = request_at(engine, engine->running[i]);
+
+        engine_settle_one(engine, request);
+        request->scheduled = engine->is_stepping;
+    }
+    engine->steady = 0;
+    engine->steady_context = 0;
+    engine->first_end = UINT64_MAX;
+}
+
+/* Adds a request that just got a token, and whose place in the batch is behind the steady ones. */
+static void engine_add_steady(struct lull_engine *engine, struct engine_request *request)
+{
+    const uint64_t end = engine->statistics.steps + request->output_tokens - request->produced;
+
+    request->steady_at = engine->statistics.steps;
+    engine->steady_context += request->computed;
+    engine->ends[engine->steady++] = end;
+    if (end < engine->first_end)
+        engine->first_end = end;
+}
+
+/* ---- forming a batch ---------------------------------------------------------------------- */
+
 /* Sends the latest request of the batch back to the head of the queue. */
 static void engine_preempt_last(struct lull_engine *engine)
 {
@@ -174,11 +233,6 @@ static void engine_preempt_last(struct lull_engine *engine)
     request->is_received = false;
     queue_put_first(engine, place);
     engine->statistics.preempted++;
-}
-
-static bool has_room(const struct lull_engine *engine, uint64_t tokens)
-{
-    return (double)(engine->used_tokens + tokens) <= engine->config.cache_tokens;
 }
 
 /* Lets the step compute the next tokens of a request. */
@@ -201,13 +255,32 @@ static void engine_schedule(struct lull_engine *engine, struct engine_request *r
     batch->sampled += is_last_token;
 }
 
+/* Takes the next token of each steady request. Without room for all of them none stays steady. */
+static void engine_continue_steady(struct lull_engine *engine, uint32_t *budget,
+                                   struct lull_step_batch *batch)
+{
+    const uint32_t steady = engine->steady;
+
+    if (steady > *budget || !has_room(engine, steady)) {
+        engine_settle(engine);
+        return;
+    }
+    engine->used_tokens += steady;
+    engine->steady_context += steady;
+    batch->decoding += steady;
+    batch->decode_context += (double)engine->steady_context;
+    batch->sampled += steady;
+    *budget -= steady;
+}
+
 /* Takes the next tokens of the batch's requests. Returns whether one had to leave. */
 static bool engine_continue_batch(struct lull_engine *engine, uint32_t *budget,
                                   struct lull_step_batch *batch)
 {
     bool has_preempted = false;
 
-    for (uint32_t i = 0; i<engine->statistics.running && * budget> 0; i++) {
+    engine_continue_steady(engine, budget, batch);
+    for (uint32_t i = engine->steady; i<engine->statistics.running && * budget> 0; i++) {
         struct engine_request *request = request_at(engine, engine->running[i]);
         const uint32_t tokens = lull_min_u32(known_tokens(request) - request->computed, *budget);
 
@@ -280,7 +353,7 @@ static void engine_note_gap(struct lull_engine *engine, struct equal_gaps *gaps,
         gaps->count++;
         return;
     }
-    add_values(&engine->statistics.itl, gaps->gap_s, gaps->count);
+    add_values(engine, &engine->statistics.itl, gaps->gap_s, gaps->count);
     *gaps = (struct equal_gaps){gap_s, 1};
 }
 
@@ -295,9 +368,11 @@ static void engine_count_finished(struct lull_engine *engine, const struct engin
             seconds_between(request->first_ns, request->last_ns) / (request->produced - 1);
     token->prompt_tokens = request->prompt_tokens;
     token->output_tokens = request->output_tokens;
-    add_values(&statistics->tpot, request->produced > 1 ? token->tpot_s : 0.0, 1);
-    add_values(&statistics->queue, seconds_between(request->arrival_ns, request->start_ns), 1);
-    add_values(&statistics->latency, seconds_between(request->arrival_ns, request->last_ns), 1);
+    add_values(engine, &statistics->tpot, request->produced > 1 ? token->tpot_s : 0.0, 1);
+    add_values(engine, &statistics->queue, seconds_between(request->arrival_ns, request->start_ns),
+               1);
+    add_values(engine, &statistics->latency, seconds_between(request->arrival_ns, request->last_ns),
+               1);
     statistics->finished++;
 }
 
@@ -311,7 +386,8 @@ static void engine_produce(struct lull_engine *engine, struct engine_request *re
     token->tpot_s = NAN;
     if (token->is_first) {
         token->ttft_s = seconds_between(request->sent_ns, now_ns);
-        add_values(&engine->statistics.ttft, seconds_between(request->arrival_ns, now_ns), 1);
+        add_values(engine, &engine->statistics.ttft, seconds_between(request->arrival_ns, now_ns),
+                   1);
         engine->statistics.prompt_tokens += request->prompt_tokens;
         request->first_ns = now_ns;
     } else {
@@ -326,36 +402,100 @@ static void engine_produce(struct lull_engine *engine, struct engine_request *re
         engine_count_finished(engine, request, token);
 }
 
-uint32_t lull_engine_end_step(struct lull_engine *engine, int64_t now_ns,
-                              const struct lull_engine_token **tokens_out)
+/* Ends the steady requests whose last token this is. They are all if `step` is the first end; the
+ * others keep their order. Returns the number of tokens that it writes. */
+static uint32_t engine_end_steady(struct lull_engine *engine, uint64_t step)
 {
-    struct equal_gaps gaps = {0};
+    const uint32_t steady = engine->steady;
     uint32_t count = 0;
     uint32_t kept = 0;
 
-    assert(engine->is_stepping);
-    for (uint32_t i = 0; i < engine->statistics.running; i++) {
+    engine->first_end = UINT64_MAX;
+    for (uint32_t i = 0; i < steady; i++) {
         const uint32_t place = engine->running[i];
         struct engine_request *request = request_at(engine, place);
-        const bool is_computed = request->scheduled > 0 && !request->is_cancelled;
-        bool is_over = request->is_cancelled;
 
-        request->computed += request->scheduled;
-        request->scheduled = 0;
-        if (is_computed && request->computed == known_tokens(request)) {
-            engine_produce(engine, request, now_ns, &gaps, &engine->tokens[count]);
-            is_over = engine->tokens[count++].is_last;
+        if (engine->ends[i] > step) {
+            engine->first_end =
+                engine->ends[i] < engine->first_end ? engine->ends[i] : engine->first_end;
+            engine->ends[kept] = engine->ends[i];
+            engine->running[kept++] = place;
+            continue;
         }
-        if (is_over) {
+        engine_settle_one(engine, request);
+        engine->steady_context -= request->computed;
+        engine->tokens[count] = (struct lull_engine_token){
+            .request = request->number, .is_last = true, .ttft_s = NAN, .tpot_s = NAN};
+        engine_count_finished(engine, request, &engine->tokens[count++]);
+        engine_release_cache(engine, request);
+        engine_free_place(engine, place);
+    }
+    engine->steady = kept;
+    return count;
+}
+
+/* Gives each steady request its token. Returns the number of tokens that it writes. */
+static uint32_t engine_produce_steady(struct lull_engine *engine, int64_t now_ns,
+                                      struct equal_gaps *gaps)
+{
+    if (engine->steady == 0)
+        return 0;
+    *gaps = (struct equal_gaps){seconds_between(engine->steady_ns, now_ns), engine->steady};
+    engine->steady_ns = now_ns;
+    engine->statistics.output_tokens += engine->steady;
+    if (engine->statistics.steps < engine->first_end)
+        return 0;
+    return engine_end_steady(engine, engine->statistics.steps);
+}
+
+/* Ends the step for a request that is not steady. Its token is written to *token. Returns whether
+ * it got one. */
+static bool engine_end_one(struct lull_engine *engine, struct engine_request *request,
+                           int64_t now_ns, struct equal_gaps *gaps, struct lull_engine_token *token)
+{
+    const bool is_computed = request->scheduled > 0 && !request->is_cancelled;
+
+    request->computed += request->scheduled;
+    request->scheduled = 0;
+    if (!is_computed || request->computed != known_tokens(request))
+        return false;
+    engine_produce(engine, request, now_ns, gaps, token);
+    return true;
+}
+
+uint32_t lull_engine_end_step(struct lull_engine *engine, int64_t now_ns,
+                              const struct lull_engine_token **tokens_out)
+{
+    const bool ends_only = engine->config.ends_only;
+    const uint32_t steady = engine->steady;
+    struct equal_gaps gaps = {0};
+    uint32_t count;
+    uint32_t kept;
+
+    assert(engine->is_stepping);
+    engine->statistics.steps++;
+    count = engine_produce_steady(engine, now_ns, &gaps);
+    kept = engine->steady;
+    for (uint32_t i = steady; i < engine->statistics.running; i++) {
+        const uint32_t place = engine->running[i];
+        struct engine_request *request = request_at(engine, place);
+        struct lull_engine_token *token = &engine->tokens[count];
+        const bool has_token = engine_end_one(engine, request, now_ns, &gaps, token);
+
+        count += has_token && (!ends_only || token->is_first || token->is_last);
+        if (request->is_cancelled || (has_token && token->is_last)) {
             engine_release_cache(engine, request);
             engine_free_place(engine, place);
-        } else {
-            engine->running[kept++] = place;
+            continue;
         }
+        engine->running[kept++] = place;
+        if (ends_only && has_token && engine->steady == kept - 1)
+            engine_add_steady(engine, request);
     }
-    add_values(&engine->statistics.itl, gaps.gap_s, gaps.count);
+    if (engine->steady > 0)
+        engine->steady_ns = now_ns;
+    add_values(engine, &engine->statistics.itl, gaps.gap_s, gaps.count);
     engine->statistics.running = kept;
-    engine->statistics.steps++;
     engine->is_stepping = false;
     engine_update_cache(engine);
     *tokens_out = engine->tokens;
@@ -417,6 +557,7 @@ bool lull_engine_cancel(struct lull_engine *engine, uint64_t request, int64_t no
     (void)now_ns;
     if (engine_cancel_waiting(engine, request))
         return true;
+    engine_settle(engine);
     while (i < engine->statistics.running &&
            request_at(engine, engine->running[i])->number != request)
         i++;
@@ -449,7 +590,9 @@ struct lull_engine *lull_engine_create(const struct lull_engine_config *config)
     engine->queue_end = NO_PLACE;
     engine->running = calloc(config->max_sequences, sizeof(engine->running[0]));
     engine->tokens = calloc(config->max_sequences, sizeof(engine->tokens[0]));
-    if (engine->running == NULL || engine->tokens == NULL) {
+    engine->ends = calloc(config->max_sequences, sizeof(engine->ends[0]));
+    engine->first_end = UINT64_MAX;
+    if (engine->running == NULL || engine->tokens == NULL || engine->ends == NULL) {
         lull_engine_destroy(engine);
         return NULL;
     }
@@ -473,6 +616,7 @@ void lull_engine_destroy(struct lull_engine *engine)
     free(engine->requests);
     free(engine->running);
     free(engine->tokens);
+    free(engine->ends);
     free(engine);
 }
 
@@ -495,9 +639,11 @@ int lull_engine_copy(struct lull_engine *to, const struct lull_engine *from)
     to->room = kept.room;
     to->running = kept.running;
     to->tokens = kept.tokens;
+    to->ends = kept.ends;
     if (from->taken > 0)
         memcpy(to->requests, from->requests, from->taken * sizeof(*requests));
     memcpy(to->running, from->running, from->statistics.running * sizeof(from->running[0]));
+    memcpy(to->ends, from->ends, from->steady * sizeof(from->ends[0]));
     return 0;
 }
 

@@ -29,6 +29,10 @@ struct lull_engine_config {
     uint32_t max_sequences;      /* vLLM's --max-num-seqs; typically 256 */
     uint32_t max_batched_tokens; /* vLLM's --max-num-batched-tokens; typically 2048 or 8192 */
     double cache_tokens;         /* as lull_step_cache_tokens() */
+    /* end_step() returns first and last tokens only. Then a step does not need longer for a larger
+     * batch. All else is equal bit for bit. */
+    bool ends_only;
+    bool no_histograms; /* all histograms stay empty */
 };
 
 /* One token of a request, or its last one. */

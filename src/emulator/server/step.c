@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/minmax.h"
@@ -333,6 +334,86 @@ static void add_collectives(struct step_sum *sum, const struct lull_step_setup *
 
 /* ---- the step ----------------------------------------------------------------------------- */
 
+/* Parts of a step that depend on one number: of its tokens, or of the tokens that it samples. */
+enum step_part { PART_LAYERS, PART_COLLECTIVES, PART_LOGITS, STEP_PARTS };
+
+/* The rest of the layers depends on three numbers, the first of which is that of the tokens. */
+struct step_known_rest {
+    uint32_t decoding;
+    uint32_t sampled;
+    struct step_sum sum;
+};
+
+/* Parts by number. Those without parameters are not known yet. */
+struct lull_step_memo {
+    const struct lull_step_setup *setup;
+    struct lull_step_gpu guess;
+    const struct lull_step_gpu *params;
+    uint32_t room;
+    struct step_sum *parts[STEP_PARTS];
+    struct step_known_rest *rests;
+};
+
+static void add_sum(struct step_sum *sum, const struct step_sum *part)
+{
+    sum->seconds += part->seconds;
+    sum->memory_s += part->memory_s;
+    sum->base_j += part->base_j;
+    sum->core_j += part->core_j;
+}
+
+static void compute_part(enum step_part part, const struct lull_step_setup *setup, uint32_t number,
+                         struct step_sum *sum)
+{
+    const struct lull_llm *const llm = setup->llm;
+
+    switch (part) {
+    case PART_LAYERS:
+        add_dense(sum, setup, number);
+        add_experts(sum, setup, number);
+        break;
+    case PART_COLLECTIVES:
+        add_collectives(sum, setup, number);
+        break;
+    case PART_LOGITS:
+        add_matmul(sum, &(struct step_matmul){number, (double)llm->vocabulary / setup->gpus,
+                                              llm->hidden, BFLOAT16_BYTES});
+        break;
+    case STEP_PARTS:
+        break;
+    }
+}
+
+static void add_part(struct step_sum *sum, struct lull_step_memo *memo, enum step_part part,
+                     const struct lull_step_setup *setup, uint32_t number)
+{
+    struct step_sum once = {.params = NULL};
+    struct step_sum *known =
+        memo != NULL && number < memo->room ? &memo->parts[part][number] : &once;
+
+    if (known->params == NULL) {
+        known->params = sum->params;
+        compute_part(part, setup, number, known);
+    }
+    add_sum(sum, known);
+}
+
+static void add_known_rest(struct step_sum *sum, struct lull_step_memo *memo,
+                           const struct lull_step_setup *setup, const struct lull_step_batch *batch)
+{
+    const uint32_t tokens = batch->decoding + batch->prefill_tokens;
+    struct step_known_rest once = {.sampled = 0};
+    struct step_known_rest *known =
+        memo != NULL && tokens < memo->room ? &memo->rests[tokens] : &once;
+
+    if (known->sum.params == NULL || known->decoding != batch->decoding ||
+        known->sampled != batch->sampled) {
+        *known = (struct step_known_rest){batch->decoding, batch->sampled, {.params = sum->params}};
+        add_rest(&known->sum, setup, batch, tokens);
+    }
+    add_sum(sum, &known->sum);
+}
+
 static void write_cost(const struct step_sum *sum, const struct lull_gpu_model *gpu, double host_us,
                        struct lull_step_cost *cost_out)
 {
@@ -351,26 +432,29 @@ static void write_cost(const struct step_sum *sum, const struct lull_gpu_model *
     };
 }
 
-void lull_step_cost_with(const struct lull_step_gpu *params, const struct lull_step_setup *setup,
-                         const struct lull_step_batch *batch, struct lull_step_cost *cost_out)
+static void compute_cost(const struct lull_step_gpu *params, struct lull_step_memo *memo,
+                         const struct lull_step_setup *setup, const struct lull_step_batch *batch,
+                         struct lull_step_cost *cost_out)
 {
-    const double tokens = (double)batch->decoding + batch->prefill_tokens;
-    const struct lull_llm *const llm = setup->llm;
+    const uint32_t tokens = batch->decoding + batch->prefill_tokens;
     struct step_sum sum = {.params = params};
     double host_us = params->host_us + params->host_sequence_us * batch->decoding;
 
     if (batch->prefill_tokens > 0)
         host_us += params->host_prefill_us;
-    add_dense(&sum, setup, tokens);
-    add_experts(&sum, setup, tokens);
+    add_part(&sum, memo, PART_LAYERS, setup, tokens);
     add_decode_attention(&sum, setup, batch);
     add_prefill_attention(&sum, setup, batch);
-    add_rest(&sum, setup, batch, tokens);
-    add_collectives(&sum, setup, tokens);
-    add_matmul(&sum, &(struct step_matmul){batch->sampled, (double)llm->vocabulary / setup->gpus,
-                                           llm->hidden, BFLOAT16_BYTES});
-
+    add_known_rest(&sum, memo, setup, batch);
+    add_part(&sum, memo, PART_COLLECTIVES, setup, tokens);
+    add_part(&sum, memo, PART_LOGITS, setup, batch->sampled);
     write_cost(&sum, setup->gpu, host_us, cost_out);
+}
+
+void lull_step_cost_with(const struct lull_step_gpu *params, const struct lull_step_setup *setup,
+                         const struct lull_step_batch *batch, struct lull_step_cost *cost_out)
+{
+    compute_cost(params, NULL, setup, batch, cost_out);
 }
 
 void lull_step_matmul_cost(const struct lull_step_gpu *params, const struct lull_gpu_model *gpu,
@@ -444,6 +528,48 @@ void lull_step_cost(const struct lull_step_setup *setup, const struct lull_step_
 
     lull_step_cost_with(params_of(setup->gpu, &guess), setup, batch, cost_out);
 }
+
+/* ---- the memory of costs ------------------------------------------------------------------ */
+
+struct lull_step_memo *lull_step_memo_create(const struct lull_step_setup *setup,
+                                             uint32_t max_tokens)
+{
+    struct lull_step_memo *memo = calloc(1, sizeof(*memo));
+    bool is_complete = memo != NULL;
+
+    if (!is_complete)
+        return NULL;
+    memo->setup = setup;
+    memo->params = params_of(setup->gpu, &memo->guess);
+    memo->room = max_tokens + 1;
+    for (int part = 0; part < STEP_PARTS; part++) {
+        memo->parts[part] = calloc(memo->room, sizeof(memo->parts[part][0]));
+        is_complete = is_complete && memo->parts[part] != NULL;
+    }
+    memo->rests = calloc(memo->room, sizeof(memo->rests[0]));
+    if (is_complete && memo->rests != NULL)
+        return memo;
+    lull_step_memo_destroy(memo);
+    return NULL;
+}
+
+void lull_step_memo_destroy(struct lull_step_memo *memo)
+{
+    if (memo == NULL)
+        return;
+    for (int part = 0; part < STEP_PARTS; part++)
+        free(memo->parts[part]);
+    free(memo->rests);
+    free(memo);
+}
+
+void lull_step_memo_cost(struct lull_step_memo *memo, const struct lull_step_batch *batch,
+                         struct lull_step_cost *cost_out)
+{
+    compute_cost(memo->params, memo, memo->setup, batch, cost_out);
+}
+
+/* ---- between servers ---------------------------------------------------------------------- */
 
 /* Rate at which a GPU sends to another one of its node. */
 static double link_gbs(const struct lull_gpu_model *gpu)

@@ -41,6 +41,19 @@ struct lull_step_cost {
 void lull_step_cost(const struct lull_step_setup *setup, const struct lull_step_batch *batch,
                     struct lull_step_cost *cost_out);
 
+/* A memory for costs of steps of one setup, which holds the parts that depend on a number of tokens
+ * alone. Threads: one. */
+struct lull_step_memo;
+
+/* Numbers of tokens up to max_tokens are remembered. The setup must outlive it. NULL: no memory. */
+struct lull_step_memo *lull_step_memo_create(const struct lull_step_setup *setup,
+                                             uint32_t max_tokens);
+void lull_step_memo_destroy(struct lull_step_memo *memo); /* NULL is allowed */
+
+/* The same as lull_step_cost(), bit for bit, in a fraction of the time. */
+void lull_step_memo_cost(struct lull_step_memo *memo, const struct lull_step_batch *batch,
+                         struct lull_step_cost *cost_out);
+
 /* The number of tokens whose keys and values fit beside the weights, with 90 % of memory in use; 0:
  * the weights do not fit. */
 double lull_step_cache_tokens(const struct lull_step_setup *setup);

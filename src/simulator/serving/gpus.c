@@ -60,6 +60,7 @@ struct lull_serving_gpus *lull_serving_gpus_create(const struct lull_gpu_model *
         if (!is_complete)
             break;
         lull_physics_init(gpus->units[i], &quiet, 0, 0);
+        gpus->units[i]->no_activity = true;
         gpus->random[i] = lull_noise_mix(seed ^ lull_noise_mix(i + 1));
         gpus->context = lull_physics_open(gpus->units[i], 0, 0);
     }

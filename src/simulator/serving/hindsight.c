@@ -44,20 +44,25 @@ static int hindsight_try_rate(const struct lull_serving_run *run,
                               const struct lull_serving_source *source, double rate_per_s,
                               bool *is_met_out, struct lull_error *err)
 {
+    const double missed_ratio = 1.0 - run->objective.share;
     struct lull_serving_run full = *run;
+    struct lull_serving_bar bar = {.energy_j = INFINITY};
     struct lull_server_arrivals arrivals = {0};
     struct lull_serving_outcome outcome = {0};
     int result;
 
     full.arrivals = &arrivals;
+    full.bar = &bar;
     full.policy = LULL_SERVING_AT_HIGHEST;
+    full.no_quantiles = true;
     result = lull_serving_make_arrivals(source, rate_per_s, &arrivals);
+    bar.most_missed = (uint64_t)(missed_ratio * (double)arrivals.count) + 1;
     if (result < 0)
         lull_error_set(err, result, "simulation: no memory");
     else
         result = lull_serving_simulate(&full, &outcome, err);
-    *is_met_out =
-        outcome.done == 0 || lull_serving_missed_ratio(&outcome) <= 1.0 - run->objective.share;
+    *is_met_out = !outcome.is_given_up &&
+                  (outcome.done == 0 || lull_serving_missed_ratio(&outcome) <= missed_ratio);
     free(outcome.requests);
     lull_server_arrivals_fini(&arrivals);
     return result;
@@ -110,9 +115,11 @@ int lull_serving_find_fixed(const struct lull_serving_run *run, enum lull_servin
     const double least = is_clock ? model->sm_min_mhz : model->limit_min_w;
     struct lull_serving_outcome best = {0};
     struct lull_serving_run fixed = *run;
+    struct lull_serving_bar bar = {.most_missed = most_missed};
 
     assert(is_clock || policy == LULL_SERVING_AT_LIMIT);
     fixed.policy = policy;
+    fixed.no_quantiles = true;
     for (int i = 0; i < SETTINGS; i++) {
         const double setting = most - (most - least) * i / (SETTINGS - 1);
         struct lull_serving_outcome outcome;
@@ -120,6 +127,8 @@ int lull_serving_find_fixed(const struct lull_serving_run *run, enum lull_servin
 
         fixed.clock_mhz = setting;
         fixed.limit_w = setting;
+        bar.energy_j = best.energy_j;
+        fixed.bar = best.requests != NULL ? &bar : NULL;
         result = lull_serving_simulate(&fixed, &outcome, err);
         if (result < 0) {
             free(best.requests);
@@ -129,13 +138,17 @@ int lull_serving_find_fixed(const struct lull_serving_run *run, enum lull_servin
             free(outcome.requests);
             break;
         }
-        if (best.requests != NULL && outcome.energy_j >= best.energy_j) {
+        if (best.requests != NULL && (outcome.is_given_up || outcome.energy_j >= best.energy_j)) {
             free(outcome.requests);
             continue;
         }
         free(best.requests);
         best = outcome;
         *setting_out = setting;
+    }
+    if (lull_serving_find_quantiles(&best, run->arrivals->count, err) < 0) {
+        free(best.requests);
+        return -ENOMEM;
     }
     *outcome_out = best;
     return 0;

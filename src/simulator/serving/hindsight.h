@@ -38,8 +38,9 @@ double lull_serving_allowance(const struct lull_serving_run *run,
 /*
  * Finds the setting of least energy that misses at most most_missed requests: of 24 clocks, or
  * power limits, that are equally far apart, from the highest down to the first that misses more;
- * the highest in any case. policy: LULL_SERVING_AT_CLOCK or LULL_SERVING_AT_LIMIT. *setting_out is
- * in MHz or W. Errors: those of lull_serving_simulate().
+ * the highest in any case. A lower setting is assumed to miss no fewer requests: a run that uses
+ * more energy than the best one ends early. policy: LULL_SERVING_AT_CLOCK or
+ * LULL_SERVING_AT_LIMIT. *setting_out is in MHz or W. Errors: those of lull_serving_simulate().
  */
 int lull_serving_find_fixed(const struct lull_serving_run *run, enum lull_serving_policy policy,
                             uint64_t most_missed, struct lull_serving_outcome *outcome_out,

@@ -62,6 +62,7 @@ struct oracle_play {
     double base_j;  /* energy of the latest run without times at full clocks */
     double limit_w; /* that the fastest clock keeps; INFINITY: the board limits the highest clock */
     struct lull_engine *ahead;
+    struct lull_step_memo *costs;
     int64_t *begins_ns;          /* of each request: when its next bound begins, in a look ahead */
     struct oracle_bound *bounds; /* that begin after the last look, in that order */
     size_t bound_count;
@@ -93,6 +94,12 @@ static double kernels_s(const struct lull_device_clock *clock, const struct lull
     return cost->gpu_s * lull_device_kernel_time(clock, &kernel);
 }
 
+static bool is_within_limit(const struct oracle_play *play, uint32_t clock,
+                            const struct lull_device_kernel *kernel)
+{
+    return lull_device_kernel_w(&play->clocks[clock], kernel) <= play->limit_w;
+}
+
 /* The highest clock at which the step does not exceed the power limit: the fastest one for long,
  * because a board works less while it limits. */
 static const struct lull_device_clock *oracle_find_fastest(const struct oracle_play *play,
@@ -102,10 +109,12 @@ static const struct lull_device_clock *oracle_find_fastest(const struct oracle_p
     uint32_t within = play->clock_count - 1;
     uint32_t first = 0;
 
+    if (is_within_limit(play, 0, &kernel)) /* as nearly all steps that only decode */
+        return &play->clocks[0];
     while (first < within) { /* power falls with the clock */
         const uint32_t middle = (first + within) / 2;
 
-        if (lull_device_kernel_w(&play->clocks[middle], &kernel) <= play->limit_w)
+        if (is_within_limit(play, middle, &kernel))
             within = middle;
         else
             first = middle + 1;
@@ -214,7 +223,7 @@ static bool oracle_step_ahead(struct oracle_play *play, struct oracle_view *view
         return false;
     if (batch.prefill_tokens == 0 && lull_engine_statistics(play->ahead)->waiting == 0)
         view->quiet_ns = view->now_ns;
-    lull_step_cost(&play->run->pools[0].setup, &batch, &cost);
+    lull_step_memo_cost(play->costs, &batch, &cost);
     view->now_ns += fastest_step_ns(play, &cost);
     oracle_end_ahead(play, view);
     return true;
@@ -396,13 +405,16 @@ static int64_t oracle_add_full_times(struct oracle_play *play,
     return added;
 }
 
-static int oracle_run_once(struct oracle_play *play, struct lull_serving_outcome *outcome_out,
-                           struct lull_error *err)
+static int oracle_run_once(struct oracle_play *play, double rival_j,
+                           struct lull_serving_outcome *outcome_out, struct lull_error *err)
 {
+    const struct lull_serving_bar bar = {.most_missed = UINT64_MAX, .energy_j = rival_j};
     struct lull_serving_run run = *play->run;
     int result;
 
     run.policy = LULL_SERVING_BY_STEP;
+    run.bar = &bar;
+    run.no_quantiles = true;
     run.choose = oracle_choose;
     run.choose_context = play;
     play->left_s = INFINITY;
@@ -421,29 +433,41 @@ static int oracle_run_once(struct oracle_play *play, struct lull_serving_outcome
     return result;
 }
 
+/* Returns whether the base clocks are the highest one, so that full clocks change nothing. */
+static bool is_always_full(const struct oracle_play *play)
+{
+    return play->base[WITH_PROMPTS] == play->base[FULL] &&
+           play->base[DECODE_ONLY] == play->base[FULL];
+}
+
 /* Runs at the base clocks, and again with more full clocks while requests are missed. Gives up when
- * that cannot be better than energy_j any more, or so many are missed that looks ahead are better.
+ * that cannot be better than the rival any more, or so many are missed that looks ahead are better.
  */
-static int oracle_run_repaired(struct oracle_play *play, double energy_j,
+static int oracle_run_repaired(struct oracle_play *play, double rival_j,
                                struct lull_serving_outcome *outcome_out, uint64_t *added_out,
                                struct lull_error *err)
 {
+    const uint32_t repairs = is_always_full(play) ? 0 : REPAIRS;
     double before_s = 1.0;
     int64_t added = 1;
 
     play->full_count = 0;
     free(play->full);
     play->full = NULL;
-    for (uint32_t repair = 0; added > 0 && repair <= REPAIRS; repair++) {
+    for (uint32_t repair = 0; added > 0 && repair <= repairs; repair++) {
         int result;
 
-        if (repair > 0 && outcome_out->energy_j >= energy_j)
+        if (repair > 0 && outcome_out->energy_j >= rival_j)
             break;
         if (repair > 0)
             free(outcome_out->requests);
-        result = oracle_run_once(play, outcome_out, err);
+        result = oracle_run_once(play, rival_j, outcome_out, err);
         if (result < 0)
             return result;
+        if (outcome_out->is_given_up) {
+            *added_out = UINT64_MAX;
+            return 0;
+        }
         if (repair == 0)
             play->base_j = outcome_out->energy_j;
         added = oracle_add_full_times(play, outcome_out, before_s);
@@ -468,8 +492,8 @@ static bool oracle_is_better(const struct lull_serving_outcome *outcome, uint64_
 
 /* Runs at the base clocks: without looks ahead, which is best where few requests are in danger,
  * and with them if requests had to be given full clocks. Keeps the better one. Full clocks cost
- * energy: if the base clocks alone need energy_j, the latter is not tried. */
-static int oracle_run(struct oracle_play *play, double energy_j,
+ * energy: if the base clocks alone need as much as the rival, the latter is not tried. */
+static int oracle_run(struct oracle_play *play, double rival_j,
                       struct lull_serving_outcome *outcome_out, uint64_t *added_out,
                       struct lull_error *err)
 {
@@ -478,11 +502,13 @@ static int oracle_run(struct oracle_play *play, double energy_j,
     int result;
 
     play->looks_ahead = false;
-    result = oracle_run_repaired(play, energy_j, outcome_out, added_out, err);
-    if (result < 0 || play->full_count == 0 || play->base_j >= energy_j)
+    result = oracle_run_repaired(play, rival_j, outcome_out, added_out, err);
+    if (result < 0 || play->full_count == 0 || is_always_full(play) || play->base_j >= rival_j)
         return result;
+    if (*added_out == 0)
+        rival_j = fmin(rival_j, outcome_out->energy_j);
     play->looks_ahead = true;
-    result = oracle_run_repaired(play, energy_j, &careful, &careful_added, err);
+    result = oracle_run_repaired(play, rival_j, &careful, &careful_added, err);
     if (result < 0) {
         free(outcome_out->requests);
         return result;
@@ -518,9 +544,9 @@ static int search_try(struct oracle_search *search, const int32_t levels[STEP_KI
                       struct lull_error *err)
 {
     struct oracle_play *play = search->play;
+    double rival_j = INFINITY;
     struct lull_serving_outcome outcome;
     uint64_t added;
-    double energy_j = INFINITY;
     int result;
 
     for (int kind = 0; kind < STEP_KINDS; kind++) {
@@ -532,8 +558,8 @@ static int search_try(struct oracle_search *search, const int32_t levels[STEP_KI
         return 0;
     search->is_known[levels[0]][levels[1]] = true;
     if (search->best.requests != NULL && search->of.added == 0)
-        energy_j = search->best.energy_j;
-    result = oracle_run(play, energy_j, &outcome, &added, err);
+        rival_j = search->best.energy_j;
+    result = oracle_run(play, rival_j, &outcome, &added, err);
     if (result < 0)
         return result;
     if (search->best.requests != NULL &&
@@ -630,6 +656,8 @@ static int oracle_prepare(struct oracle_play *play, struct lull_error *err)
         .max_sequences = pool->max_sequences,
         .max_batched_tokens = pool->max_batched_tokens,
         .cache_tokens = lull_step_cache_tokens(&pool->setup),
+        .ends_only = true,
+        .no_histograms = true,
     };
 
     assert(curve != NULL); /* both tables are generated from one file */
@@ -638,7 +666,8 @@ static int oracle_prepare(struct oracle_play *play, struct lull_error *err)
     play->limit_w = model->limit_default_w * model->limit_settle_ratio;
     play->begins_ns = calloc(play->run->arrivals->count + 1, sizeof(play->begins_ns[0]));
     play->ahead = lull_engine_create(&config);
-    if (play->ahead == NULL || play->begins_ns == NULL)
+    play->costs = lull_step_memo_create(&pool->setup, pool->max_batched_tokens);
+    if (play->ahead == NULL || play->costs == NULL || play->begins_ns == NULL)
         return lull_error_set(err, -ENOMEM, "oracle: no memory");
     return 0;
 }
@@ -664,7 +693,10 @@ int lull_serving_ask_oracle(const struct lull_serving_run *run,
     result = oracle_prepare(&play, err);
     if (result == 0)
         result = oracle_search_bases(&search, near, err);
+    if (result == 0)
+        result = lull_serving_find_quantiles(&search.best, run->arrivals->count, err);
     lull_engine_destroy(play.ahead);
+    lull_step_memo_destroy(play.costs);
     free(play.full);
     free(play.bounds);
     free(play.begins_ns);

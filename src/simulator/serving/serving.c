@@ -14,6 +14,8 @@
 #include "simulator/serving/gpus.h"
 #include "simulator/serving/metrics.h"
 
+enum { ENERGY_CHECKS = 256 };
+
 static const int64_t never_ns = INT64_MAX;
 static const int64_t default_period_ns = 100 * LULL_NS_PER_MS;
 
@@ -21,6 +23,7 @@ static const int64_t default_period_ns = 100 * LULL_NS_PER_MS;
 struct serving_site {
     const struct lull_serving_pool *pool;
     struct lull_engine *engine;
+    struct lull_step_memo *costs;
     struct lull_serving_gpus *gpus;
     struct lull_serving_controller *controller; /* NULL: there is none */
     struct lull_serving_metrics *metrics;
@@ -47,7 +50,10 @@ struct serving_play {
     int64_t fault_ns; /* the next change of the server's fate */
     bool is_down;
     bool has_reset;
-    size_t open; /* requests that have been submitted and are not over */
+    bool is_given_up;
+    uint64_t missed;
+    int64_t check_ns; /* the next look at the energy */
+    size_t open;      /* requests that have been submitted and are not over */
     int64_t now_ns;
     int64_t last_token_ns;
     int result;
@@ -106,6 +112,8 @@ static struct lull_engine *make_engine(const struct serving_play *play, uint32_t
         .max_sequences = pool->max_sequences,
         .max_batched_tokens = pool->max_batched_tokens,
         .cache_tokens = lull_step_cache_tokens(&pool->setup),
+        .ends_only = true,
+        .no_histograms = play->run->policy != LULL_SERVING_UNDER_LULL, /* no reader */
     };
 
     if (play->run->pool_count == 2)
@@ -137,6 +145,7 @@ static int open_site(struct serving_play *play, uint32_t index, struct lull_erro
     *site = (struct serving_site){
         .pool = &run->pools[index],
         .engine = make_engine(play, index),
+        .costs = lull_step_memo_create(setup, run->pools[index].max_batched_tokens),
         .gpus = lull_serving_gpus_create(setup->gpu, setup->gpus, seed),
         .requested_mhz = setup->gpu->sm_max_mhz,
         .passed_mhz = NAN,
@@ -145,7 +154,7 @@ static int open_site(struct serving_play *play, uint32_t index, struct lull_erro
         site->controller = make_controller(play, site->pool);
         site->metrics = lull_serving_metrics_create(&run->faults, play->period_ns, seed);
     }
-    if (site->engine == NULL || site->gpus == NULL ||
+    if (site->engine == NULL || site->costs == NULL || site->gpus == NULL ||
         (run->policy == LULL_SERVING_UNDER_LULL &&
          (site->controller == NULL || site->metrics == NULL)))
         return lull_error_set(err, -ENOMEM, "simulation: no memory");
@@ -157,6 +166,7 @@ static void close_sites(struct serving_play *play)
 {
     for (uint32_t i = 0; i < LULL_SERVING_POOLS; i++) {
         lull_engine_destroy(play->sites[i].engine);
+        lull_step_memo_destroy(play->sites[i].costs);
         lull_serving_gpus_destroy(play->sites[i].gpus);
         lull_serving_controller_destroy(play->sites[i].controller);
         lull_serving_metrics_destroy(play->sites[i].metrics);
@@ -221,6 +231,29 @@ static void serving_take_handovers(struct serving_play *play)
             serving_submit(play, 1, (size_t)entry.number);
 }
 
+static bool is_late(const struct lull_objective *objective,
+                    const struct lull_serving_request *request)
+{
+    return request->ttft_s > objective->ttft_s;
+}
+
+static bool is_slow(const struct lull_objective *objective,
+                    const struct lull_serving_request *request)
+{
+    return request->tpot_s > objective->tpot_s; /* NAN is not */
+}
+
+/* Counts a request that is missed, and gives the run up if these are too many. */
+static void serving_count_missed(struct serving_play *play,
+                                 const struct lull_serving_request *request)
+{
+    const struct lull_objective *objective = &play->run->objective;
+
+    play->missed += is_late(objective, request) || is_slow(objective, request);
+    if (play->run->bar != NULL && play->missed > play->run->bar->most_missed)
+        play->is_given_up = true;
+}
+
 /* Takes a token that a client receives. */
 static void serving_take_token(struct serving_play *play, const struct lull_engine_token *token)
 {
@@ -234,6 +267,7 @@ static void serving_take_token(struct serving_play *play, const struct lull_engi
     request->tpot_s = token->tpot_s;
     play->last_token_ns = play->now_ns;
     serving_end_request(play, (size_t)token->request, LULL_SERVING_DONE);
+    serving_count_missed(play, request);
 }
 
 static void serving_end_step(struct serving_play *play, uint32_t index)
@@ -259,6 +293,27 @@ static void serving_end_step(struct serving_play *play, uint32_t index)
     }
 }
 
+static double serving_energy_j(const struct serving_play *play)
+{
+    double energy_j = 0.0;
+
+    for (uint32_t i = 0; i < play->run->pool_count; i++)
+        energy_j += lull_serving_gpus_energy_j(play->sites[i].gpus);
+    return energy_j;
+}
+
+/* Gives the run up if it has used too much energy. Looks at it once in a while only. */
+static void serving_check_energy(struct serving_play *play)
+{
+    const struct lull_serving_bar *bar = play->run->bar;
+
+    if (bar == NULL || play->now_ns < play->check_ns)
+        return;
+    play->check_ns = play->now_ns + play->run->arrivals->period_ns / ENERGY_CHECKS;
+    if (serving_energy_j(play) >= bar->energy_j)
+        play->is_given_up = true;
+}
+
 static void serving_begin_step(struct serving_play *play, uint32_t index)
 {
     struct serving_site *site = &play->sites[index];
@@ -275,7 +330,7 @@ static void serving_begin_step(struct serving_play *play, uint32_t index)
             lull_serving_gpus_set(site->gpus, model->sm_min_mhz, play->now_ns);
         return;
     }
-    lull_step_cost(&site->pool->setup, &batch, &cost);
+    lull_step_memo_cost(site->costs, &batch, &cost);
     if (is_by_step)
         lull_serving_gpus_set(
             site->gpus,
@@ -283,6 +338,7 @@ static void serving_begin_step(struct serving_play *play, uint32_t index)
                 play->run->choose_context,
                 &(struct lull_serving_step){play->now_ns, site->engine, &batch, &cost, play->next}),
             play->now_ns);
+    serving_check_energy(play);
     site->begin_ns = play->now_ns;
     site->step_mhz = lull_serving_gpus_mhz(site->gpus, &since_ns);
     if (isnan(site->step_mhz)) /* a change is under way */
@@ -444,7 +500,7 @@ static int serving_run(struct serving_play *play, struct lull_error *err)
     for (;;) {
         const int64_t next_ns = serving_next_ns(play);
 
-        if (serving_is_over(play) || play->result < 0)
+        if (serving_is_over(play) || play->is_given_up || play->result < 0)
             break;
         assert(next_ns != never_ns && next_ns >= play->now_ns);
         play->now_ns = next_ns;
@@ -481,27 +537,27 @@ static void outcome_count(struct lull_serving_outcome *outcome,
                           const struct lull_server_arrival *arrival,
                           struct lull_serving_request *request)
 {
-    const bool is_late = request->ttft_s > objective->ttft_s;
-    const bool is_slow = request->tpot_s > objective->tpot_s; /* NAN is not */
-
     outcome->refused += request->fate == LULL_SERVING_REFUSED;
     outcome->lost += request->fate == LULL_SERVING_LOST;
     if (request->fate != LULL_SERVING_DONE)
         return;
-    request->is_missed = is_late || is_slow;
+    request->is_missed = is_late(objective, request) || is_slow(objective, request);
     outcome->done++;
     outcome->missed += request->is_missed;
-    outcome->missed_ttft += is_late;
-    outcome->missed_tpot += is_slow;
+    outcome->missed_ttft += is_late(objective, request);
+    outcome->missed_tpot += is_slow(objective, request);
     outcome->prompt_tokens += arrival->prompt_tokens;
     outcome->output_tokens += arrival->output_tokens;
 }
 
-static void outcome_find_quantiles(struct lull_serving_outcome *outcome, size_t count,
-                                   double *values)
+int lull_serving_find_quantiles(struct lull_serving_outcome *outcome, size_t count,
+                                struct lull_error *err)
 {
+    double *values = malloc((count + 1) * sizeof(values[0]));
     size_t found = 0;
 
+    if (values == NULL)
+        return lull_error_set(err, -ENOMEM, "simulation: no memory");
     for (size_t i = 0; i < count; i++)
         if (outcome->requests[i].fate == LULL_SERVING_DONE)
             values[found++] = outcome->requests[i].ttft_s;
@@ -515,21 +571,23 @@ static void outcome_find_quantiles(struct lull_serving_outcome *outcome, size_t 
     qsort(values, found, sizeof(values[0]), serving_compare);
     outcome->tpot_p50_s = serving_quantile(values, found, 0.5);
     outcome->tpot_p99_s = serving_quantile(values, found, 0.99);
+    free(values);
+    return 0;
 }
 
 static int serving_conclude(struct serving_play *play, struct lull_serving_outcome *outcome,
                             struct lull_error *err)
 {
     const struct lull_server_arrivals *arrivals = play->run->arrivals;
-    double *values = malloc((arrivals->count + 1) * sizeof(values[0]));
 
-    if (values == NULL)
-        return lull_error_set(err, -ENOMEM, "simulation: no memory");
     outcome->requests = play->requests;
+    outcome->is_given_up = play->is_given_up;
     for (size_t i = 0; i < arrivals->count; i++)
         outcome_count(outcome, &play->run->objective, &arrivals->items[i], &play->requests[i]);
-    outcome_find_quantiles(outcome, arrivals->count, values);
-    free(values);
+    outcome->ttft_p50_s = outcome->ttft_p99_s = NAN;
+    outcome->tpot_p50_s = outcome->tpot_p99_s = NAN;
+    if (!play->run->no_quantiles && lull_serving_find_quantiles(outcome, arrivals->count, err) < 0)
+        return -ENOMEM;
     outcome->span_s = (double)play->now_ns * 1e-9;
     for (uint32_t i = 0; i < play->run->pool_count; i++) {
         const struct serving_site *site = &play->sites[i];

@@ -61,6 +61,13 @@ struct lull_serving_faults {
     int64_t restarted_ns; /* ...until then, as are those that arrive meanwhile */
 };
 
+/* A run is given up once it misses more requests, or has used as much energy: then it cannot become
+ * the best of a search. */
+struct lull_serving_bar {
+    uint64_t most_missed;
+    double energy_j;
+};
+
 struct lull_serving_run {
     uint32_t pool_count; /* 1; or 2: prefill, then decode */
     struct lull_serving_pool pools[LULL_SERVING_POOLS];
@@ -72,6 +79,8 @@ struct lull_serving_run {
     double limit_w;                                                        /* of each GPU */
     double (*choose)(void *context, const struct lull_serving_step *step); /* MHz */
     void *choose_context;
+    const struct lull_serving_bar *bar; /* NULL: the run is not given up */
+    bool no_quantiles; /* lull_serving_find_quantiles() follows, or they are not needed */
     int64_t period_ns; /* of readings; 0: 100 ms */
     int64_t park_after_ns;
     double wake_s;
@@ -108,6 +117,7 @@ struct lull_serving_pool_outcome {
 
 struct lull_serving_outcome {
     struct lull_serving_request *requests; /* [arrivals->count]; the caller frees it */
+    bool is_given_up; /* the run ended early, and its figures are those until then */
     uint64_t done;
     uint64_t refused;
     uint64_t lost;
@@ -121,7 +131,7 @@ struct lull_serving_outcome {
     uint64_t steps;
     uint64_t preempted;
     uint64_t calls;    /* of the driver */
-    double ttft_p50_s; /* NAN: no value */
+    double ttft_p50_s; /* NAN: no value, or no quantiles */
     double ttft_p99_s;
     double tpot_p50_s;
     double tpot_p99_s;
@@ -132,6 +142,10 @@ struct lull_serving_outcome {
 /* Simulates it. Errors: -EINVAL the weights do not fit; -ENOMEM. */
 int lull_serving_simulate(const struct lull_serving_run *run,
                           struct lull_serving_outcome *outcome_out, struct lull_error *err);
+
+/* Finds the quantiles of an outcome with so many requests. -ENOMEM. */
+int lull_serving_find_quantiles(struct lull_serving_outcome *outcome, size_t count,
+                                struct lull_error *err);
 
 /* Writes the clocks that a controller of this GPU model may request, from the highest to the
  * lowest: at most LULL_SERVING_CLOCKS, evenly spread. Returns their number. */
