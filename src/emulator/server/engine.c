@@ -402,35 +402,43 @@ static void engine_produce(struct lull_engine *engine, struct engine_request *re
         engine_count_finished(engine, request, token);
 }
 
-/* Ends the steady requests whose last token this is. They are all if `step` is the first end; the
- * others keep their order. Returns the number of tokens that it writes. */
-static uint32_t engine_end_steady(struct lull_engine *engine, uint64_t step)
+/* Ends a steady request with its last token. */
+static void engine_end_steady_one(struct lull_engine *engine, uint32_t place,
+                                  struct lull_engine_token *token)
 {
+    struct engine_request *request = request_at(engine, place);
+
+    engine_settle_one(engine, request);
+    engine->steady_context -= request->computed;
+    *token = (struct lull_engine_token){
+        .request = request->number, .is_last = true, .ttft_s = NAN, .tpot_s = NAN};
+    engine_count_finished(engine, request, token);
+    engine_release_cache(engine, request);
+    engine_free_place(engine, place);
+}
+
+/* Ends the steady requests whose last token this is; the others keep their order. Returns the
+ * number of tokens that it writes. */
+static uint32_t engine_end_steady(struct lull_engine *engine)
+{
+    const uint64_t step = engine->statistics.steps;
     const uint32_t steady = engine->steady;
+    uint32_t *const running = engine->running;
+    uint64_t *const ends = engine->ends;
+    uint64_t first_end = UINT64_MAX;
     uint32_t count = 0;
-    uint32_t kept = 0;
 
-    engine->first_end = UINT64_MAX;
     for (uint32_t i = 0; i < steady; i++) {
-        const uint32_t place = engine->running[i];
-        struct engine_request *request = request_at(engine, place);
-
-        if (engine->ends[i] > step) {
-            engine->first_end =
-                engine->ends[i] < engine->first_end ? engine->ends[i] : engine->first_end;
-            engine->ends[kept] = engine->ends[i];
-            engine->running[kept++] = place;
+        if (ends[i] == step) {
+            engine_end_steady_one(engine, running[i], &engine->tokens[count++]);
             continue;
         }
-        engine_settle_one(engine, request);
-        engine->steady_context -= request->computed;
-        engine->tokens[count] = (struct lull_engine_token){
-            .request = request->number, .is_last = true, .ttft_s = NAN, .tpot_s = NAN};
-        engine_count_finished(engine, request, &engine->tokens[count++]);
-        engine_release_cache(engine, request);
-        engine_free_place(engine, place);
+        first_end = ends[i] < first_end ? ends[i] : first_end;
+        ends[i - count] = ends[i];
+        running[i - count] = running[i];
     }
-    engine->steady = kept;
+    engine->first_end = first_end;
+    engine->steady = steady - count;
     return count;
 }
 
@@ -445,7 +453,7 @@ static uint32_t engine_produce_steady(struct lull_engine *engine, int64_t now_ns
     engine->statistics.output_tokens += engine->steady;
     if (engine->statistics.steps < engine->first_end)
         return 0;
-    return engine_end_steady(engine, engine->statistics.steps);
+    return engine_end_steady(engine);
 }
 
 /* Ends the step for a request that is not steady. Its token is written to *token. Returns whether
