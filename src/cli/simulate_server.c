@@ -83,6 +83,9 @@ const struct lull_option lull_simulate_server_rows[] = {
                .needs = "server"),
     LULL_CLI_MAX_SEQUENCES_ROW(struct lull_simulate_server, max_sequences),
     LULL_CLI_MAX_BATCHED_TOKENS_ROW(struct lull_simulate_server, max_batched_tokens),
+    LULL_FLAG("by-steps", struct lull_simulate_server, is_of_steps,
+              "Lull sees when steps end, and no metrics.", .needs = "slo",
+              .more = "The objective must be a bound of tpot alone."),
     {0},
 };
 
@@ -109,6 +112,10 @@ static int choose_slo(struct lull_simulate_server *server, struct lull_error *er
         server->slo.text = is_small ? "ttft=500ms,tpot=50ms" : "ttft=1s,tpot=100ms";
         return lull_objective_parse(server->slo.text, &server->slo.objective, err);
     }
+    if (server->is_of_steps && (isfinite(objective->ttft_s) || server->prefill.count > 0))
+        return lull_error_set(err, -EINVAL,
+                              "--by-steps: steps show no TTFT, and are those of one pool. Give "
+                              "--slo with tpot alone, without --prefill-on.");
     if (server->prefill.count == 0 || (isfinite(objective->ttft_s) && isfinite(objective->tpot_s)))
         return 0;
     return lull_error_set(err, -EINVAL,
@@ -136,6 +143,7 @@ static struct lull_serving_run describe_run(const struct lull_simulate_server *s
         .park_after_ns = LULL_NS_PER_S / 2,
         .wake_s = INFINITY,
         .handover_gbs = server->handover_gbs,
+        .is_of_steps = server->is_of_steps,
         .seed = seed,
     };
 

@@ -38,6 +38,7 @@ struct lull_simulate_server {
     int64_t duration_ns;
     uint32_t max_sequences;
     uint32_t max_batched_tokens;
+    bool is_of_steps; /* Lull sees steps, no metrics */
 };
 
 extern const struct lull_option lull_simulate_server_rows[];

@@ -316,10 +316,12 @@ static json_t *server_mode_json(const struct lull_server_results *results,
                                              number_json(outcome->pools[0].mean_mhz),
                                              "driver_calls", (json_int_t)outcome->calls));
     json_object_update_new(
-        object, json_pack("{s:I, s:I}", "missed_only_here",
+        object, json_pack("{s:I, s:I, s:o}", "missed_only_here",
                           (json_int_t)count_missed_only(outcome, highest, results->requests),
                           "missed_only_at_highest",
-                          (json_int_t)count_missed_only(highest, outcome, results->requests)));
+                          (json_int_t)count_missed_only(highest, outcome, results->requests),
+                          "long_gap_ratio",
+                          number_json(quotient((double)outcome->long_gaps, outcome->gaps))));
     json_object_set_new(object, "reason", json_null());
     add_pools(object, results, mode);
     if (mode == LULL_SERVER_FIXED_CLOCK)

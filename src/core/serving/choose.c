@@ -34,7 +34,7 @@ enum { PATIENCES = sizeof(patience_shares) / sizeof(patience_shares[0]) };
  * answer meets few other steps. */
 static const double slow_share = 0.85;
 /* Of the requests that would miss their time per token if the clock stayed low, this share misses
- * although slow steps raise the clock. */
+ * although slow steps raise the clock. A step that is judged by itself misses. */
 static const double slow_ratio = 0.3;
 /* Share of a period that passes on average until a reading shows what happened. */
 static const double reading_share = 0.5;
@@ -49,7 +49,7 @@ bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
 {
     const struct lull_server_load *const load = &controller->load;
 
-    return load->has_burst ||
+    return load->has_burst || load->last.is_overdue ||
            load->recent_s > slow_share * controller->tpot.bound_s * fmax(load->recent_steps, 4.0);
 }
 
@@ -145,9 +145,11 @@ static double choose_added_tokens(const struct lull_serving_controller *controll
     const double slowness =
         fmax(at->first_token_s / highest->first_token_s, at->decode_s / highest->decode_s);
 
+    const double ratio = controller->demand.is_of_steps ? 1.0 : slow_ratio;
+
     if (!isfinite(tpot->bound_s) || slowness <= 1.0)
         return 0.0;
-    return slow_ratio *
+    return ratio *
            (lull_latency_tail_above(&tpot->tail, tpot->bound_s / slowness / highest->decode_s) -
             lull_latency_tail_above(&tpot->tail, tpot->bound_s / highest->decode_s));
 }

@@ -194,6 +194,7 @@ static void controller_update_demand(struct lull_serving_controller *controller)
         .prompt_rate = load->prompt_rate,
         .prompt_tokens = load->prompt_tokens,
         .is_prefill = lull_server_load_is_prefill(load),
+        .is_of_steps = load->last.is_of_steps,
     };
     controller->outlook =
         lull_server_model_predict(&controller->model, &controller->in_force, &controller->demand);
@@ -480,7 +481,9 @@ void lull_serving_controller_state(const struct lull_serving_controller *control
         .missed_ratio = misses->requests > 0.0 ? misses->missed / misses->requests : NAN,
         .missed_bound_ratio =
             misses->requests >= LULL_MISS_BLOCK ? controller_bound(controller) : NAN,
-        .predicted_ttft_s = is_known ? controller->outlook.first_token_s : NAN,
+        .predicted_ttft_s = is_known && !controller->demand.is_of_steps
+                                ? controller->outlook.first_token_s
+                                : NAN,
         .predicted_tpot_s =
             is_known && !controller->demand.is_prefill ? controller->outlook.step_s : NAN,
         .saved_ratio =

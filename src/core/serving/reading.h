@@ -25,6 +25,9 @@ struct lull_serving_reading {
     int64_t time_ns;      /* when the server answered */
     bool is_restarted;    /* counters began again since the reading before: a difference of the two
                              has no meaning */
+    bool is_of_steps;     /* made from the cadence of steps (cadence.h): only engines that run,
+                             steps and itl are known */
+    bool is_overdue;      /* of these: a step has not ended within the bound */
     double running;       /* requests in the batch */
     double waiting;       /* requests in the queue */
     double cache_ratio;   /* share of the cache of keys and values that is in use, 0..1 */

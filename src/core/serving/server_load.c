@@ -78,7 +78,7 @@ bool lull_server_load_accepts(const struct lull_server_load *load,
     struct lull_server_change change;
 
     if (!is_count(reading->running) || !is_count(reading->waiting) ||
-        !is_count(reading->output_tokens))
+        !(is_count(reading->output_tokens) || reading->is_of_steps))
         return false;
     if (!load->has_reading || reading->is_restarted)
         return true;

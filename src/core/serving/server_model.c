@@ -235,6 +235,25 @@ server_model_predict_prefill(const struct lull_server_model *model,
     };
 }
 
+/* Of a server of which only steps are known. One that is full of prompts follows the clock, the
+ * worst case. Whether a queue grows is not known. */
+static struct lull_server_outlook
+server_model_predict_steps(const struct lull_server_model *model,
+                           const struct lull_server_clock *clock,
+                           const struct lull_server_demand *demand)
+{
+    const double *const value = model->time.value;
+    const double step_s = server_times_at(model, clock).step_s;
+    const double highest_s = value[HOST] + value[STEPS_MEMORY] + value[STEPS_COMPUTE];
+
+    return (struct lull_server_outlook){
+        .decode_s = step_s,
+        .step_s = step_s,
+        .first_token_s = highest_s * clock->compute,
+        .watts = server_model_watts(model, clock, fmin(demand->running, 1.0), 0.0, 0.0),
+    };
+}
+
 struct lull_server_outlook lull_server_model_predict(const struct lull_server_model *model,
                                                      const struct lull_server_clock *clock,
                                                      const struct lull_server_demand *demand)
@@ -251,6 +270,8 @@ struct lull_server_outlook lull_server_model_predict(const struct lull_server_mo
 
     if (demand->is_prefill)
         return server_model_predict_prefill(model, clock, demand);
+    if (demand->is_of_steps)
+        return server_model_predict_steps(model, clock, demand);
     return (struct lull_server_outlook){
         .decode_s = decode_s,
         .step_s = decode_s / room,

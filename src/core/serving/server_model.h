@@ -72,6 +72,7 @@ struct lull_server_demand {
     double prompt_rate;   /* tokens per second */
     double prompt_tokens; /* of a typical request */
     bool is_prefill;      /* nothing is decoded: a request ends with its first token */
+    bool is_of_steps;     /* nothing but steps is known; running is at most 1 while they come */
 };
 
 /* What a clock means for a load. */

@@ -11,6 +11,7 @@
 #include "base/heap.h"
 #include "base/minmax.h"
 #include "core/energy/device_curve.h"
+#include "core/serving/cadence.h"
 #include "simulator/serving/gpus.h"
 #include "simulator/serving/metrics.h"
 
@@ -18,6 +19,11 @@ enum { ENERGY_CHECKS = 256 };
 
 static const int64_t never_ns = INT64_MAX;
 static const int64_t default_period_ns = 100 * LULL_NS_PER_MS;
+/* Without metrics the governor looks for steps this often, and sees by the GPU's readings after
+ * these times that an engine waits, and that it works again. */
+static const int64_t look_ns = 10 * LULL_NS_PER_MS;
+static const int64_t idle_seen_ns = 250 * LULL_NS_PER_MS;
+static const int64_t work_seen_ns = 120 * LULL_NS_PER_MS;
 
 /* A pool while it runs. */
 struct serving_site {
@@ -27,6 +33,11 @@ struct serving_site {
     struct lull_serving_gpus *gpus;
     struct lull_serving_controller *controller; /* NULL: there is none */
     struct lull_serving_metrics *metrics;
+    struct lull_cadence cadence;
+    int64_t ended_ns; /* the last step */
+    int64_t energy_ns; /* the energy was read last */
+    uint64_t gaps;
+    uint64_t long_gaps;
     bool is_void; /* the step under way is of an engine that is gone */
     double requested_mhz;
     double passed_mhz; /* that the controller knows to be in force */
@@ -93,7 +104,7 @@ static struct lull_serving_controller *make_controller(const struct serving_play
         .objective = pool->objective,
         .curve = lull_device_curve_find(model->name, strlen(model->name)),
         .gpu_count = pool->setup.gpus,
-        .period_ns = play->period_ns,
+        .period_ns = play->run->is_of_steps ? default_period_ns : play->period_ns,
         .latency_ns = switching_ns(model, pool->setup.gpus),
         .park_after_ns = play->run->park_after_ns,
         .wake_s = play->run->wake_s,
@@ -150,6 +161,7 @@ static int open_site(struct serving_play *play, uint32_t index, struct lull_erro
         .requested_mhz = setup->gpu->sm_max_mhz,
         .passed_mhz = NAN,
     };
+    lull_cadence_init(&site->cadence, site->pool->objective.tpot_s);
     if (run->policy == LULL_SERVING_UNDER_LULL) {
         site->controller = make_controller(play, site->pool);
         site->metrics = lull_serving_metrics_create(&run->faults, play->period_ns, seed);
@@ -270,6 +282,18 @@ static void serving_take_token(struct serving_play *play, const struct lull_engi
     serving_count_missed(play, request);
 }
 
+/* Each running request gets a token in each step. */
+static void serving_count_gap(const struct serving_play *play, struct serving_site *site,
+                              const struct lull_engine_token *token)
+{
+    const double gap_s = (double)(play->now_ns - site->ended_ns) * 1e-9;
+
+    if (token->is_first)
+        return;
+    site->gaps++;
+    site->long_gaps += gap_s > play->run->objective.tpot_s;
+}
+
 static void serving_end_step(struct serving_play *play, uint32_t index)
 {
     struct serving_site *site = &play->sites[index];
@@ -285,12 +309,15 @@ static void serving_end_step(struct serving_play *play, uint32_t index)
         return;
     }
     count = lull_engine_end_step(site->engine, play->now_ns, &tokens);
+    lull_cadence_take_step(&site->cadence, 0, play->now_ns);
     for (uint32_t i = 0; i < count; i++) {
+        serving_count_gap(play, site, &tokens[i]);
         if (hands_over)
             serving_hand_over(play, (size_t)tokens[i].request);
         else
             serving_take_token(play, &tokens[i]);
     }
+    site->ended_ns = play->now_ns;
 }
 
 static double serving_energy_j(const struct serving_play *play)
@@ -371,6 +398,20 @@ static void serving_pass_clock(struct serving_play *play, uint32_t index)
     serving_watch(play, index, since_ns, mhz, true);
 }
 
+/* Passes the cadence of steps to the controller. */
+static void serving_read_cadence(const struct serving_play *play, struct serving_site *site)
+{
+    const bool is_busy = lull_serving_gpus_is_busy(site->gpus);
+    struct lull_serving_reading reading;
+
+    if (!is_busy && play->now_ns - site->ended_ns >= idle_seen_ns)
+        lull_cadence_take_idle(&site->cadence, 0);
+    if (is_busy && site->cadence.running == 0 && play->now_ns - site->begin_ns >= work_seen_ns)
+        lull_cadence_take_work(&site->cadence, 0, play->now_ns);
+    if (lull_cadence_read(&site->cadence, play->now_ns, &reading))
+        lull_serving_controller_take(site->controller, &reading);
+}
+
 static void serving_control(struct serving_play *play, uint32_t index)
 {
     struct serving_site *site = &play->sites[index];
@@ -379,9 +420,15 @@ static void serving_control(struct serving_play *play, uint32_t index)
 
     if (!play->is_down)
         statistics = lull_engine_statistics(site->engine);
-    lull_serving_metrics_poll(site->metrics, statistics, play->now_ns, site->controller);
-    lull_serving_controller_take_energy(site->controller, play->now_ns,
-                                        lull_serving_gpus_counted_j(site->gpus));
+    if (play->run->is_of_steps)
+        serving_read_cadence(play, site);
+    else
+        lull_serving_metrics_poll(site->metrics, statistics, play->now_ns, site->controller);
+    if (!play->run->is_of_steps || play->now_ns - site->energy_ns >= default_period_ns) {
+        site->energy_ns = play->now_ns;
+        lull_serving_controller_take_energy(site->controller, play->now_ns,
+                                            lull_serving_gpus_counted_j(site->gpus));
+    }
     mhz = lull_serving_controller_poll(site->controller, play->now_ns);
     if (mhz == site->requested_mhz)
         return;
@@ -602,6 +649,8 @@ static int serving_conclude(struct serving_play *play, struct lull_serving_outco
         outcome->energy_j += outcome->pools[i].energy_j;
         outcome->calls += outcome->pools[i].calls;
         outcome->steps += site->steps + statistics->steps;
+        outcome->gaps += site->gaps;
+        outcome->long_gaps += site->long_gaps;
         outcome->preempted += site->preempted + statistics->preempted;
         if (site->controller != NULL)
             lull_serving_controller_state(site->controller, &outcome->states[i]);
@@ -609,12 +658,19 @@ static int serving_conclude(struct serving_play *play, struct lull_serving_outco
     return 0;
 }
 
+static int64_t choose_period_ns(const struct lull_serving_run *run)
+{
+    if (run->is_of_steps)
+        return look_ns;
+    return run->period_ns > 0 ? run->period_ns : default_period_ns;
+}
+
 int lull_serving_simulate(const struct lull_serving_run *run,
                           struct lull_serving_outcome *outcome_out, struct lull_error *err)
 {
     struct serving_play play = {
         .run = run,
-        .period_ns = run->period_ns > 0 ? run->period_ns : default_period_ns,
+        .period_ns = choose_period_ns(run),
         .tick_ns = run->policy == LULL_SERVING_UNDER_LULL ? 0 : never_ns,
         .requests = calloc(run->arrivals->count + 1, sizeof(*play.requests)),
     };

@@ -84,7 +84,8 @@ struct lull_serving_run {
     int64_t period_ns; /* of readings; 0: 100 ms */
     int64_t park_after_ns;
     double wake_s;
-    uint64_t seed; /* of the driver's latencies and the controller's coins */
+    bool is_of_steps; /* controllers see the cadence of steps in place of metrics: cadence.h */
+    uint64_t seed;    /* of the driver's latencies and the controller's coins */
     struct lull_serving_faults faults;
     /* Called when a pool's controller has requested a clock (is_effect is false), and when it has
      * taken effect on all GPUs; may be NULL. */
@@ -129,6 +130,8 @@ struct lull_serving_outcome {
     double span_s;   /* until the end of the run's duration, or the last token if that is later */
     double energy_j; /* of all GPUs in this time */
     uint64_t steps;
+    uint64_t gaps;      /* times between two tokens of a request */
+    uint64_t long_gaps; /* of them, above the bound of the time per output token */
     uint64_t preempted;
     uint64_t calls;    /* of the driver */
     double ttft_p50_s; /* NAN: no value, or no quantiles */
