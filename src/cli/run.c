@@ -378,8 +378,13 @@ static void find_metrics(struct run_arguments *arguments)
     char assumed[LULL_METRICS_ASSUMED_BYTES];
     struct lull_error err = {0};
 
-    if (!arguments->run.serving.has_objective || arguments->run.serving.metrics != NULL)
+    if (!arguments->run.serving.has_objective)
         return;
+    if (arguments->run.serving.metrics != NULL) {
+        if (strcmp(arguments->run.serving.metrics, "none") == 0)
+            arguments->run.serving.metrics = NULL;
+        return;
+    }
     if (lull_metrics_address_guess(arguments->run.command, arguments->metrics, assumed, &err) < 0) {
         /* The run itself reports an objective without metrics. */
         if (err.code != -ENOENT)
@@ -405,9 +410,11 @@ static int run_command_check(void *options, const struct lull_operands *operands
                               "--schedule and --together: unset it or leave them out");
     arguments->run.command = operands->command;
     arguments->run.serving.is_wanted = arguments->run.serving.has_objective;
+    arguments->run.serving.has_probes = true;
     find_metrics(arguments);
     arguments->run.exposure = arguments->exposure == EXPOSURE_YES &&
                               !arguments->run.control.only_steady &&
+                              !arguments->run.serving.is_wanted &&
                               !arguments->run.limits.is_wanted && arguments->run.plan_count == 0 &&
                               arguments->run.online.schedule == NULL;
     /* --tolerance bounds the slowdown by power limits as well, unless they are chosen otherwise. */

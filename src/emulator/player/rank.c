@@ -7,16 +7,15 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "emulator/node.h"
 #include "emulator/player/enqueue.h"
+#include "emulator/player/liblull.h"
 #include "emulator/player/rendezvous.h"
 #include "emulator/workload.h"
 
@@ -409,26 +408,14 @@ static bool play_rank_has_sections(const struct lull_play_rank *ops)
     return false;
 }
 
-/* Loads Lull's own liblull.so. Without it, sections are not reported. */
-static void open_sections(struct play_rank *rank)
-{
-    char path[PATH_MAX];
-    const bool is_built =
-        lull_file_find_own("probe/liblull.so.0", "liblull.so.0", path, sizeof(path), NULL) == 0;
-    void *library = dlopen(is_built ? path : "liblull.so.0", RTLD_NOW);
-
-    if (library == NULL)
-        return;
-    *(void **)&rank->begin_section = dlsym(library, "lull_section_begin");
-    *(void **)&rank->end_section = dlsym(library, "lull_section_end");
-}
-
 static int open_libraries(struct play_rank *rank, struct lull_error *err)
 {
     int result = lull_play_nccl_open(&rank->nccl, err);
 
-    if (play_rank_has_sections(rank->ops))
-        open_sections(rank);
+    if (play_rank_has_sections(rank->ops)) {
+        lull_play_find_liblull("lull_section_begin", &rank->begin_section);
+        lull_play_find_liblull("lull_section_end", &rank->end_section);
+    }
     if (result < 0 || rank->nccl == NULL)
         return result;
     for (uint32_t i = 0; i < rank->part->play->communicator_count; i++) {

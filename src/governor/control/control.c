@@ -108,6 +108,7 @@ void lull_control_destroy(struct lull_control *control)
     }
     lull_controller_destroy(control->controller);
     lull_hang_destroy(control->hang);
+    free(control->steps);
     pthread_mutex_destroy(&control->lock);
     free(control);
 }

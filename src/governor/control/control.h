@@ -80,6 +80,22 @@ struct lull_control_section {
     bool is_open;
 };
 
+/* What a process of an inference server has reported: that a step of its engine has ended, that the
+ * engine waits, or that it works again. */
+enum lull_control_step_kind {
+    LULL_CONTROL_STEP_ENDED,
+    LULL_CONTROL_STEP_IDLE,
+    LULL_CONTROL_STEP_BEGUN,
+};
+
+struct lull_control_step {
+    int64_t time_ns;
+    uint32_t slot; /* of the process */
+    enum lull_control_step_kind kind;
+};
+
+enum { LULL_CONTROL_STEPS_KEPT = 1024 };
+
 /* The inputs of a control loop. All of them must live until destroy. */
 struct lull_control_setup {
     struct lull_event_segment *job;
@@ -117,6 +133,12 @@ void lull_control_set_accounting(struct lull_control *control, struct lull_accou
  * only observes: the caller sets the clocks. */
 void lull_control_want_limits(struct lull_control *control);
 bool lull_control_wants_limits(const struct lull_control *control);
+
+/* Keeps the steps of a server's engines from now on, and moves those that were kept to steps_out;
+ * returns how many. The main thread calls them. Errors: -ENOMEM. */
+int lull_control_watch_steps(struct lull_control *control);
+uint32_t lull_control_take_steps(struct lull_control *control,
+                                 struct lull_control_step steps_out[LULL_CONTROL_STEPS_KEPT]);
 
 /* Request a power limit in mW (0: the one from before the lease), or a clock (0: unlocked) until
  * valid_until_ns. Nothing happens to a GPU that is not leased, and 0 is returned. The main thread

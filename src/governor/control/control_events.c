@@ -114,6 +114,7 @@ static void take_event_of(struct lull_control *control, uint32_t slot,
     if (is_of_window)
         return;
     lull_control_hang_take(control, slot, event);
+    lull_control_steps_take_event(control, slot, event);
     if (process->gpu >= 0)
         events_take(control, (uint32_t)process->gpu, event);
     else if (process->is_waiting)

@@ -6,6 +6,7 @@
  *   control_samples.c readings of the GPUs
  *   control_sections.c the section of each GPU, for live views
  *   control_hang.c    what each process communicates, for hangs
+ *   control_steps.c   steps of an inference server
  *   control_idle.c    the lowest clock in idle phases, whatever the decider wants
  *   section_decider.c the section controller, which rules unless another decider is set
  *
@@ -90,6 +91,20 @@ struct lull_governed_gpu {
     struct lull_track *enqueueing; /* its iterations, by what its host enqueues */
 };
 
+/* What a process of a server communicates between the ranks of its engine. */
+struct lull_control_engine {
+    uint64_t first_in; /* bits: communicators of which it is the first rank */
+    uint32_t reduces;  /* since the last gather */
+    uint32_t proofs;   /* gathers that ended a step */
+};
+
+struct lull_control_steps {
+    bool has_marks; /* the program marks its steps, and collectives show none */
+    struct lull_control_engine engines[LULL_JOB_MAX_PROCESSES];
+    uint32_t count;
+    struct lull_control_step items[LULL_CONTROL_STEPS_KEPT];
+};
+
 struct lull_control {
     struct lull_event_segment *job;
     struct lull_devices *devices;
@@ -101,6 +116,7 @@ struct lull_control {
     void *deciding;                     /* argument of its functions */
     struct lull_accounting *accounting; /* of energy windows; NULL: none */
     struct lull_hang *hang;             /* NULL: hangs are not looked for */
+    struct lull_control_steps *steps;   /* NULL: they are not kept */
     uint64_t spinning;    /* bits: GPUs that only wait while the job hangs, and are low meanwhile */
     pthread_mutex_t lock; /* guards deciders and run logs */
     pthread_t thread;
@@ -182,6 +198,10 @@ void lull_control_idle_poll(struct lull_control *control, int64_t now_ns);
 void lull_control_hang_take(struct lull_control *control, uint32_t slot,
                             const struct lull_event *event);
 void lull_control_hang_lose(struct lull_control *control, uint32_t slot, uint64_t lost_events);
+
+/* Takes an event of a process, for the steps of a server. */
+void lull_control_steps_take_event(struct lull_control *control, uint32_t slot,
+                                   const struct lull_event *event);
 
 /* Frees the data of a rank that communicates on the GPU. */
 void lull_control_forget_device(struct lull_governed_gpu *gpu);

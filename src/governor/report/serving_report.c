@@ -62,7 +62,7 @@ static struct saving find_saving(const struct lull_report *report,
         saving.reason = "the energy of a GPU is not known";
         return saving;
     }
-    if (summary->has_objective && summary->has_totals) {
+    if (summary->has_objective && (summary->has_totals || summary->is_by_steps)) {
         saving.ratio = summary->control.saved_ratio;
         saving.joules = saving.ratio / (1.0 - saving.ratio) * energy_j;
         saving.basis = load_basis;
@@ -201,6 +201,8 @@ json_t *lull_serving_report_json(const struct lull_report *report)
     lull_field_number(object, "requests", summary.has_totals ? totals->finished : (double)NAN);
     lull_field_number(object, "judged_requests",
                       summary.has_metrics ? summary.control.requests : (double)NAN);
+    lull_field_number(object, "judged_steps",
+                      summary.is_by_steps ? summary.control.requests : (double)NAN);
     lull_field_number(object, "missed_ratio", summary.control.missed_ratio);
     lull_field_number(object, "missed_bound_ratio", summary.control.missed_bound_ratio);
     lull_field_json(object, "ttft_ms",
@@ -316,11 +318,29 @@ static void write_objective_latency(const struct lull_serving_summary *summary,
         lull_verdict_append(line, "; the share that lowered clocks have added is not bounded yet");
 }
 
+/* What was judged, what is bounded, and what is not known. */
+static void write_step_latency(const struct lull_serving_summary *summary,
+                               char line[LULL_VERDICT_LINE_SIZE])
+{
+    const struct lull_serving_state *const control = &summary->control;
+
+    lull_verdict_append(line, "%.0f steps, in place of requests", control->requests);
+    if (isfinite(control->missed_ratio))
+        lull_verdict_append(line, ", %.3g %% longer than the bound of TPOT",
+                            100.0 * control->missed_ratio);
+    if (isfinite(control->missed_bound_ratio))
+        lull_verdict_append(line, "; lowered clocks added at most %.3g %% (95 %% confidence)",
+                            100.0 * control->missed_bound_ratio);
+    lull_verdict_append(line, "; TTFT and queue are not known");
+}
+
 static void write_serving_latency(const struct lull_report *report,
                                   const struct lull_serving_summary *summary,
                                   char line[LULL_VERDICT_LINE_SIZE])
 {
-    if (summary->has_objective && summary->has_totals)
+    if (summary->is_by_steps)
+        write_step_latency(summary, line);
+    else if (summary->has_objective && summary->has_totals)
         write_objective_latency(summary, line);
     else if (summary->parks == 0)
         lull_verdict_append(line, "not changed by Lull: no clock was lowered");
@@ -349,8 +369,10 @@ static void write_serving_next(const struct lull_report *report,
     else if (summary->control.missed_bound_ratio < (1.0 - summary->objective.share) / 2.0)
         lull_verdict_append(line, "keep it running with this server");
     else
-        lull_verdict_append(line, "use a longer run: more requests narrow the bound of those that "
-                                  "lowered clocks have added to the missed ones");
+        lull_verdict_append(line,
+                            "use a longer run: more %s narrow the bound of those that lowered "
+                            "clocks have added to the missed ones",
+                            summary->is_by_steps ? "steps" : "requests");
 }
 
 void lull_serving_report_lines(const struct lull_report *report,

@@ -122,7 +122,10 @@ static void choose_probes(struct lull_managed_run *run)
 
 void lull_run_choose_probes(struct lull_managed_run *run)
 {
-    if (run->gpu_count > 0 && !run->options->has_launcher && !run->options->serving.is_wanted)
+    const struct lull_serving_options *const serving = &run->options->serving;
+
+    if (run->gpu_count > 0 && !run->options->has_launcher &&
+        (!serving->is_wanted || lull_serving_is_by_steps(serving)))
         choose_probes(run);
 }
 

@@ -53,6 +53,14 @@ static uint32_t find_unused(const struct lull_serving_options *options)
     return unused;
 }
 
+static int begin_steps(struct lull_serving *serving, struct lull_error *err)
+{
+    lull_cadence_init(&serving->cadence, serving->options->objective.tpot_s);
+    if (lull_control_watch_steps(serving->control) < 0)
+        return lull_error_set(err, -ENOMEM, "no memory for the server's steps");
+    return 0;
+}
+
 int lull_serving_create(const struct lull_serving_options *options, struct lull_control *control,
                         struct lull_serving **serving_out, struct lull_error *err)
 {
@@ -75,6 +83,8 @@ int lull_serving_create(const struct lull_serving_options *options, struct lull_
     serving->energy_j = (double)NAN;
     if (options->metrics != NULL)
         result = lull_metrics_open(&metrics, &serving->metrics, err);
+    else if (lull_serving_is_by_steps(options))
+        result = begin_steps(serving, err);
     if (result < 0) {
         lull_serving_destroy(serving);
         return result;
@@ -189,7 +199,9 @@ void lull_serving_take_list(struct lull_serving *serving, uint32_t gpu,
     serving->is_blind_list = !list->is_known || list->pid_space != lull_process_pid_space();
     if (server <= 0 || served->is_served || serving->is_blind_list || !has_descendant(list, server))
         return;
-    if (lull_control_lease(serving->control, gpu, &err) == 0)
+    /* A process that loads a probe has leased it already. */
+    if (lull_control_gpu(serving->control, gpu)->leased ||
+        lull_control_lease(serving->control, gpu, &err) == 0)
         lull_serving_adopt(serving, gpu);
 }
 
@@ -358,6 +370,19 @@ static bool has_page(const struct lull_serving *serving)
     return state.pages > 0;
 }
 
+static void take_steps(struct lull_serving *serving, int64_t now_ns)
+{
+    struct lull_serving_reading reading;
+
+    if (!lull_serving_is_by_steps(serving->options) ||
+        !lull_serving_read_steps(serving, now_ns, &reading))
+        return;
+    if (serving->controller == NULL)
+        create_controller(serving);
+    if (serving->controller != NULL)
+        lull_serving_controller_take(serving->controller, &reading);
+}
+
 /* ---- the tick ---------------------------------------------------------------------------- */
 
 void lull_serving_resume(struct lull_serving *serving)
@@ -385,6 +410,7 @@ void lull_serving_tick(struct lull_serving *serving, const struct lull_accountin
         create_controller(serving);
     sum_energy(serving, accounting);
     take_metrics(serving);
+    take_steps(serving, now_ns);
     lull_serving_set_clocks(serving, now_ns);
     lull_serving_note(serving, now_ns, note_out);
 }

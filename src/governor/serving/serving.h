@@ -3,7 +3,8 @@
  * attach` and `lull run --slo`.
  *
  * With a latency objective and the server's metrics, all GPUs get one clock by load
- * (core/serving/controller.h). Without an objective each GPU on which nothing runs is parked at a
+ * (core/serving/controller.h). Without metrics a bound of the time per output token alone is judged
+ * by the steps that probes show (core/serving/cadence.h). Without an objective each GPU on which nothing runs is parked at a
  * low clock (park.h), and raised by the first sign of work (idle_watch.h). Without leases, under a
  * cap, and as long as a GPU or its driver fails, the highest clock is requested.
  *
@@ -33,6 +34,7 @@ struct lull_serving_options {
     bool has_objective;
     struct lull_objective objective;
     const char *metrics;      /* address of the server's metrics; NULL: none */
+    bool has_probes;          /* the server's processes load Lull's probes, which show its steps */
     const char *metric_names; /* file of further names of metrics; NULL: none */
     int64_t start_ns;         /* a server that does not answer may be starting for so long */
     int64_t wake_ns;          /* what the first work after an idle time may pay */
@@ -41,6 +43,9 @@ struct lull_serving_options {
 
 /* Sets a delay of 50 ms, parking after 500 ms, and a server that starts within 5 min. */
 void lull_serving_options_default(struct lull_serving_options *options);
+
+/* Returns whether the server's steps are judged in place of its requests. */
+bool lull_serving_is_by_steps(const struct lull_serving_options *options);
 
 struct lull_serving;
 
@@ -100,6 +105,7 @@ struct lull_serving_gpu_summary {
 struct lull_serving_summary {
     bool has_objective;
     bool has_metrics;
+    bool is_by_steps; /* steps are judged in place of requests */
     struct lull_objective objective;
     const char *metrics; /* address; NULL: none */
     const char *engine;  /* NULL: unknown */

@@ -56,7 +56,10 @@ static bool is_true(const struct lull_serving *serving, enum lull_serving_messag
     case LULL_SERVING_NO_PARK:
         return has_no_park(serving);
     case LULL_SERVING_NO_SIGNAL:
-        return serving->options->has_objective && serving->metrics == NULL;
+        return serving->options->has_objective && serving->metrics == NULL &&
+               !lull_serving_is_by_steps(serving->options);
+    case LULL_SERVING_NO_STEPS:
+        return lull_serving_lacks_steps(serving, now_ns);
     case LULL_SERVING_CAPPED:
         return serving->is_capped;
     case LULL_SERVING_FAILED_GPU:
@@ -123,11 +126,18 @@ static void write_message(const struct lull_serving *serving, enum lull_serving_
                        lull_ms_from_ns(serving->options->wake_ns));
         break;
     case LULL_SERVING_NO_SIGNAL:
-        lull_error_set(
-            note_out, -ENODATA,
-            "the objective cannot be observed without the server's metrics, as Lull does not "
-            "judge servers by their steps: idle GPUs are parked and nothing else is lowered; give "
-            "--metrics URL");
+        lull_error_set(note_out, -ENODATA,
+                       "%s cannot be observed without the server's metrics: idle GPUs are parked "
+                       "and nothing else is lowered; give --metrics URL%s",
+                       serving->options->has_probes ? "TTFT" : "the objective",
+                       serving->options->has_probes
+                           ? ", or tpot alone, which is judged by the server's steps"
+                           : "");
+        break;
+    case LULL_SERVING_NO_STEPS:
+        lull_error_set(note_out, -ENODATA,
+                       "no step of the server is seen, so the GPUs run at the highest clock while "
+                       "they work; call lull.step() after each step, or give --metrics URL");
         break;
     case LULL_SERVING_CAPPED:
         lull_error_set(note_out, -EAGAIN,

@@ -2,6 +2,7 @@
  * The serving governor's state, for its own files only:
  *   serving.c         its life, readings, server processes
  *   serving_clock.c   which clock each GPU gets, and its requests
+ *   serving_steps.c   steps of a server without metrics
  *   serving_notes.c   messages for the user
  *   serving_summary.c results for the report and live views
  *
@@ -11,6 +12,7 @@
 #define LULL_GOVERNOR_SERVING_SERVING_STATE_H
 
 #include "core/energy/device_curve.h"
+#include "core/serving/cadence.h"
 #include "core/serving/joint_energy.h"
 #include "governor/serving/idle_watch.h"
 #include "governor/serving/metrics_fetch.h"
@@ -44,7 +46,8 @@ struct lull_serving_in_force {
 /* Messages that are given once until their cause has ended. */
 enum lull_serving_message {
     LULL_SERVING_NO_PARK,   /* no lower clock meets the bound of the first work */
-    LULL_SERVING_NO_SIGNAL, /* an objective without metrics */
+    LULL_SERVING_NO_SIGNAL, /* an objective without metrics, which steps do not show */
+    LULL_SERVING_NO_STEPS,  /* no probe shows steps */
     LULL_SERVING_CAPPED,
     LULL_SERVING_FAILED_GPU,   /* a GPU cannot be read, or its clock cannot be set */
     LULL_SERVING_UNREADABLE,   /* no utilization: idleness cannot be detected */
@@ -62,7 +65,13 @@ struct lull_serving {
 
     struct lull_metrics *metrics; /* NULL: none are read */
     struct lull_serving_figures figures;
-    int64_t metrics_ns; /* when they were read last; 0: never */
+    int64_t metrics_ns; /* when they were read last, or a step was seen; 0: never */
+
+    /* steps in place of metrics */
+    struct lull_cadence cadence;
+    struct lull_control_step steps[LULL_CONTROL_STEPS_KEPT];
+    bool has_steps;     /* there was a reading of them */
+    int64_t working_ns; /* since when the GPUs work; 0: they do not */
 
     /* NULL: GPUs are only parked; it is created once the GPUs are known. */
     struct lull_serving_controller *controller;
@@ -101,6 +110,13 @@ void lull_serving_adopt(struct lull_serving *serving, uint32_t gpu);
 
 /* Chooses the clocks and posts the requests that are due. */
 void lull_serving_set_clocks(struct lull_serving *serving, int64_t now_ns);
+
+/* Takes the steps since the last call. Returns whether they make a reading now. */
+bool lull_serving_read_steps(struct lull_serving *serving, int64_t now_ns,
+                             struct lull_serving_reading *reading_out);
+
+/* Returns whether the server works, but no probe shows its steps. */
+bool lull_serving_lacks_steps(const struct lull_serving *serving, int64_t now_ns);
 
 /* Sets note_out to the first message that is due. */
 void lull_serving_note(struct lull_serving *serving, int64_t now_ns, struct lull_error *note_out);

@@ -12,14 +12,34 @@ _Static_assert(sizeof(((struct lull_serving_gpu_summary *)0)->signs) ==
                    sizeof(((struct lull_serving_gpu *)0)->signs),
                "the summary has all signs");
 
+/* The modes of a server that is judged by its steps, in the controller's order. */
+static const char *describe_steps(enum lull_serving_mode mode)
+{
+    static const char *const texts[] = {
+        [LULL_SERVING_BLIND] = "No step has ended lately.",
+        [LULL_SERVING_LEARNING] = "The server's speed is being learned.",
+        [LULL_SERVING_TESTING] = "Steps longer than the bound are being counted.",
+        [LULL_SERVING_PROVEN] =
+            "Lower clocks have added fewer steps longer than the bound than permitted (95 %).",
+        [LULL_SERVING_RAISED] = "A step is longer than the bound, or no lower clock keeps it.",
+        [LULL_SERVING_IDLE] = "No step: parked.",
+    };
+
+    return texts[mode];
+}
+
 static const char *describe_mode(const struct lull_serving *serving)
 {
     if (serving->is_held && serving->is_capped)
         return "a cap holds the GPUs, so no clock is lowered further";
     if (serving->is_held)
         return "no clock can be lowered at present";
+    if (serving->controller != NULL && serving->has_steps)
+        return describe_steps(serving->state.mode);
     if (serving->controller != NULL)
         return serving->state.reason;
+    if (lull_serving_is_by_steps(serving->options) && serving->mode != LULL_LIVE_MODE_IDLE)
+        return "no step of the server was seen, so only idle GPUs are parked";
     if (serving->options->has_objective && serving->mode != LULL_LIVE_MODE_IDLE)
         return "no page of the server's metrics has come, so only idle GPUs are parked";
     if (serving->mode == LULL_LIVE_MODE_IDLE)
@@ -78,6 +98,7 @@ void lull_serving_summary(const struct lull_serving *serving, int64_t now_ns,
     *summary_out = (struct lull_serving_summary){
         .has_objective = serving->options->has_objective,
         .has_metrics = serving->metrics != NULL,
+        .is_by_steps = serving->has_steps,
         .objective = serving->options->objective,
         .metrics = serving->options->metrics,
         .mode = serving->mode,

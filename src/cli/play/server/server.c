@@ -15,6 +15,7 @@
 #include "cli/server_options.h"
 #include "cli/shared/command.h"
 #include "cli/shared/stop_signals.h"
+#include "emulator/player/liblull.h"
 #include "simulator/serving/hindsight.h"
 
 #define LOOK_NS                                                                                    \
@@ -195,6 +196,7 @@ struct served {
     struct lull_stop_signals stop;
     struct lull_server_arrivals arrivals;
     struct lull_front *front;
+    void (*end_step)(void); /* lull_step() of liblull; NULL: steps are not reported */
     struct lull_model_server *servers[LULL_FRONT_POOLS]; /* the second one: of a decode pool */
     struct lull_model_server_outcome outcome;
     struct lull_model_server_reading last;
@@ -209,6 +211,8 @@ static void served_deliver(void *context, const struct lull_engine_token *tokens
 {
     struct served *const served = context;
 
+    if (served->end_step != NULL)
+        served->end_step();
     lull_model_server_outcome_take(&served->outcome, tokens, count);
     lull_front_deliver(served->front, tokens, count);
 }
@@ -358,6 +362,7 @@ static int served_start(struct served *served, struct lull_error *err)
     served->outcome.has_objective = options->has_objective;
     if (options->has_objective)
         served->outcome.is_trace_late = calloc(served->arrivals.count + 1, sizeof(bool));
+    lull_play_find_liblull("lull_step", &served->end_step);
     served->front = lull_front_create(options->llm->name);
     if (served->front == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the server");
