@@ -228,6 +228,7 @@ class Serving:
     objective: Optional[Objective]
     requests: Optional[float]
     judged_requests: Optional[float]
+    judged_steps: Optional[float]
     missed_ratio: Optional[float]
     missed_bound_ratio: Optional[float]
     ttft_ms: Optional[Latency]

@@ -412,11 +412,10 @@ static int run_command_check(void *options, const struct lull_operands *operands
     arguments->run.serving.is_wanted = arguments->run.serving.has_objective;
     arguments->run.serving.has_probes = true;
     find_metrics(arguments);
-    arguments->run.exposure = arguments->exposure == EXPOSURE_YES &&
-                              !arguments->run.control.only_steady &&
-                              !arguments->run.serving.is_wanted &&
-                              !arguments->run.limits.is_wanted && arguments->run.plan_count == 0 &&
-                              arguments->run.online.schedule == NULL;
+    arguments->run.exposure =
+        arguments->exposure == EXPOSURE_YES && !arguments->run.control.only_steady &&
+        !arguments->run.serving.is_wanted && !arguments->run.limits.is_wanted &&
+        arguments->run.plan_count == 0 && arguments->run.online.schedule == NULL;
     /* --tolerance bounds the slowdown by power limits as well, unless they are chosen otherwise. */
     if (!arguments->has_choice) {
         selector->aim = LULL_JOB_SLOWDOWN;

@@ -130,7 +130,7 @@ def server():
                              slowdown_upper_ratio=None, slowdown_allowed_ratio=None)
     report["serving"] = {
         "engine": "vLLM", "metrics": "http://localhost:8000/metrics", "objective": {"ttft_ms": 500.0, "tpot_ms": 50.0, "share_ratio": 0.99},
-        "requests": 12400.0, "judged_requests": 12345.0, "missed_ratio": 0.0041, "missed_bound_ratio": 0.003,
+        "requests": 12400.0, "judged_requests": 12345.0, "judged_steps": None, "missed_ratio": 0.0041, "missed_bound_ratio": 0.003,
         "ttft_ms": {"p50": 120.4, "p99": 430.2, "predicted": 401.0}, "tpot_ms": {"p50": 31.2, "p99": 44.1, "predicted": 43.0},
         "prompt_tokens": 6.2e6, "output_tokens": 2.6e6, "j_per_output_token": 0.42, "j_per_output_token_reason": None,
         "j_per_request": 88.1, "j_per_request_reason": None,

@@ -88,6 +88,7 @@ static void write_figures(FILE *out, const json_t *serving)
     } rows[] = {
         {"requests that finished", "requests", format_count, NULL},
         {"requests that were judged", "judged_requests", format_count, NULL},
+        {"steps that were judged in their place", "judged_steps", format_count, NULL},
         {"missed the objective", "missed_ratio", lull_html_percent, NULL},
         {"added by lowered clocks, upper 95 % bound", "missed_bound_ratio", lull_html_percent,
          NULL},

@@ -481,9 +481,8 @@ void lull_serving_controller_state(const struct lull_serving_controller *control
         .missed_ratio = misses->requests > 0.0 ? misses->missed / misses->requests : NAN,
         .missed_bound_ratio =
             misses->requests >= LULL_MISS_BLOCK ? controller_bound(controller) : NAN,
-        .predicted_ttft_s = is_known && !controller->demand.is_of_steps
-                                ? controller->outlook.first_token_s
-                                : NAN,
+        .predicted_ttft_s =
+            is_known && !controller->demand.is_of_steps ? controller->outlook.first_token_s : NAN,
         .predicted_tpot_s =
             is_known && !controller->demand.is_prefill ? controller->outlook.step_s : NAN,
         .saved_ratio =

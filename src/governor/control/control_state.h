@@ -21,6 +21,7 @@
 #include "core/section/hang.h"
 #include "core/section/idle_phase.h"
 #include "core/section/placement.h"
+#include "core/serving/step_finder.h"
 #include "governor/control/control.h"
 #include "governor/control/power_round.h"
 
@@ -91,16 +92,9 @@ struct lull_governed_gpu {
     struct lull_track *enqueueing; /* its iterations, by what its host enqueues */
 };
 
-/* What a process of a server communicates between the ranks of its engine. */
-struct lull_control_engine {
-    uint64_t first_in; /* bits: communicators of which it is the first rank */
-    uint32_t reduces;  /* since the last gather */
-    uint32_t proofs;   /* gathers that ended a step */
-};
-
 struct lull_control_steps {
     bool has_marks; /* the program marks its steps, and collectives show none */
-    struct lull_control_engine engines[LULL_JOB_MAX_PROCESSES];
+    struct lull_step_finder finders[LULL_JOB_MAX_PROCESSES]; /* by slot */
     uint32_t count;
     struct lull_control_step items[LULL_CONTROL_STEPS_KEPT];
 };

@@ -6,13 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A step of a tensor-parallel engine has all-reduces in each layer and then gathers the logits.
- * Fewer all-reduces before a gather belong to a layer: then gathers show no steps. Default: the
- * smallest models have four layers. */
-enum { LAYER_REDUCES = 8 };
-/* Gathers after so many all-reduces that show what a gather ends. */
-enum { PROOFS = 3 };
-
 int lull_control_watch_steps(struct lull_control *control)
 {
     struct lull_control_steps *const steps = calloc(1, sizeof(*steps));
@@ -69,7 +62,7 @@ static void steps_take_mark(struct lull_control *control, uint32_t slot,
     if (!steps_is_first_rank(control, slot))
         return;
     for (uint32_t i = 0; !steps->has_marks && i < LULL_JOB_MAX_PROCESSES; i++)
-        if (steps->engines[i].proofs >= PROOFS)
+        if (lull_step_finder_is_sure(&steps->finders[i]))
             steps_add(steps, i, LULL_CONTROL_STEP_IDLE, event);
     steps->has_marks = true;
     steps_add(steps, slot, LULL_CONTROL_STEP_ENDED, event);
@@ -92,46 +85,20 @@ static void steps_take_section(struct lull_control *control, uint32_t slot,
 
 /* ---- steps of tensor parallelism ----------------------------------------------------------- */
 
-/* Of a group's ranks the first one counts: its own number in it is 0. */
-static void steps_take_communicator(struct lull_control_engine *engine,
-                                    const struct lull_event *event)
-{
-    const uint64_t bit = UINT64_C(1) << event->communicator % 64;
-
-    engine->first_in &= ~bit;
-    if (event->communicator < 64 && event->peer == 0 && event->ranks > 1)
-        engine->first_in |= bit;
-}
-
-static void steps_take_gather(struct lull_control_steps *steps, uint32_t slot,
-                              const struct lull_event *event)
-{
-    struct lull_control_engine *const engine = &steps->engines[slot];
-
-    if (engine->reduces >= LAYER_REDUCES && engine->proofs < PROOFS)
-        engine->proofs++;
-    else if (engine->reduces > 0 && engine->reduces < LAYER_REDUCES)
-        engine->proofs = 0;
-    engine->reduces = 0;
-    if (engine->proofs == PROOFS)
-        steps_add(steps, slot, LULL_CONTROL_STEP_ENDED, event);
-}
-
 static void steps_take_collective(struct lull_control_steps *steps, uint32_t slot,
                                   const struct lull_event *event)
 {
-    struct lull_control_engine *const engine = &steps->engines[slot];
+    struct lull_step_finder *const finder = &steps->finders[slot];
+    enum lull_step_edge edge = LULL_STEP_NO_EDGE;
 
-    if (event->communicator >= 64 || (engine->first_in >> event->communicator & 1) == 0 ||
-        steps->has_marks)
-        return;
+    if (event->operation == LULL_OPERATION_ALLREDUCE)
+        edge = lull_step_finder_take_sum(finder, event->communicator);
     if (event->operation == LULL_OPERATION_ALLGATHER || event->operation == LULL_OPERATION_GATHER)
-        steps_take_gather(steps, slot, event);
-    if (event->operation != LULL_OPERATION_ALLREDUCE)
-        return;
-    if (engine->reduces == 0 && engine->proofs == PROOFS)
-        steps_add(steps, slot, LULL_CONTROL_STEP_BEGUN, event);
-    engine->reduces++;
+        edge = lull_step_finder_take_gather(finder, event->communicator);
+    if (edge != LULL_STEP_NO_EDGE && !steps->has_marks)
+        steps_add(steps, slot,
+                  edge == LULL_STEP_ENDS ? LULL_CONTROL_STEP_ENDED : LULL_CONTROL_STEP_BEGUN,
+                  event);
 }
 
 void lull_control_steps_take_event(struct lull_control *control, uint32_t slot,
@@ -150,13 +117,14 @@ void lull_control_steps_take_event(struct lull_control *control, uint32_t slot,
         steps_take_section(control, slot, event);
         break;
     case LULL_EVENT_COMMUNICATOR:
-        steps_take_communicator(&steps->engines[slot], event);
+        lull_step_finder_announce(&steps->finders[slot], event->communicator, event->ranks,
+                                  event->peer);
         break;
     case LULL_EVENT_ENQUEUE:
         steps_take_collective(steps, slot, event);
         break;
     case LULL_EVENT_EXIT:
-        steps->engines[slot] = (struct lull_control_engine){0};
+        steps->finders[slot] = (struct lull_step_finder){0};
         steps_add(steps, slot, LULL_CONTROL_STEP_IDLE, event);
         break;
     default:

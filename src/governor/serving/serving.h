@@ -4,9 +4,10 @@
  *
  * With a latency objective and the server's metrics, all GPUs get one clock by load
  * (core/serving/controller.h). Without metrics a bound of the time per output token alone is judged
- * by the steps that probes show (core/serving/cadence.h). Without an objective each GPU on which nothing runs is parked at a
- * low clock (park.h), and raised by the first sign of work (idle_watch.h). Without leases, under a
- * cap, and as long as a GPU or its driver fails, the highest clock is requested.
+ * by the steps that probes show (core/serving/cadence.h). Without an objective each GPU on which
+ * nothing runs is parked at a low clock (park.h), and raised by the first sign of work
+ * (idle_watch.h). Without leases, under a cap, and as long as a GPU or its driver fails, the
+ * highest clock is requested.
  *
  * Clocks are requested through the control for two seconds and renewed: if this process stops, the
  * device writer raises the GPUs.

@@ -67,10 +67,9 @@ static void note_working(struct lull_serving *serving, int64_t now_ns)
     bool is_working = false;
 
     for (uint32_t i = 0; i < serving->gpu_count; i++)
-        is_working =
-            is_working ||
-            (serving->gpus[i].is_served &&
-             lull_idle_watch_shows_work(&serving->gpus[i].watch, now_ns, LULL_NS_PER_S));
+        is_working = is_working ||
+                     (serving->gpus[i].is_served &&
+                      lull_idle_watch_shows_work(&serving->gpus[i].watch, now_ns, LULL_NS_PER_S));
     if (!is_working)
         serving->working_ns = 0;
     else if (serving->working_ns == 0)

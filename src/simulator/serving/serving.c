@@ -34,7 +34,7 @@ struct serving_site {
     struct lull_serving_controller *controller; /* NULL: there is none */
     struct lull_serving_metrics *metrics;
     struct lull_cadence cadence;
-    int64_t ended_ns; /* the last step */
+    int64_t ended_ns;  /* the last step */
     int64_t energy_ns; /* the energy was read last */
     uint64_t gaps;
     uint64_t long_gaps;

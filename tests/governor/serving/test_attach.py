@@ -510,5 +510,66 @@ class Objective(Attach):
         self.assertNotIn("no server answers", self.said())
 
 
+class Steps(Attach):
+    """lull run --slo of a server without metrics: its steps are judged."""
+
+    def start_server(self, objective, *options):
+        return self.start("run", "--no-daemon", "--quiet", "--report", os.path.join(self.directory, "report"), "--slo", objective,
+                          "--metrics", "none", "--", LULL, "play", "--server", "Llama-3.1-8B-Instruct", "--port", "0", "--rate", "4",
+                          *options)
+
+    def server_pid(self, run):
+        """The keeper is another child."""
+        with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
+            children = file.read().split()
+        for child in children:
+            with open(f"/proc/{child}/cmdline", "rb") as file:
+                if b"play" in file.read().split(b"\0"):
+                    return int(child)
+        raise AssertionError(f"no server among {children}")
+
+    def is_lowered(self):
+        return self.load.clocks()[0] < HIGHEST_MHZ
+
+    def test_low_clock_and_stopped_steps(self):
+        run = self.start_server("tpot=200ms")
+        self.wait_for(self.is_lowered, 20, "the clock is not lowered under load")
+        self.assertEqual(self.load.clocks()[1], HIGHEST_MHZ, "a GPU of no server is lowered")
+        time.sleep(2)
+        server = self.server_pid(run)
+        os.kill(server, signal.SIGSTOP)
+        try:
+            self.wait_for(lambda: self.load.are(HIGHEST_MHZ), 3, "low although steps have stopped")
+            self.wait_for(self.is_lowered, 5, "an idle server is not parked")
+        finally:
+            os.kill(server, signal.SIGCONT)
+        time.sleep(2)
+        os.kill(server, signal.SIGTERM)
+        self.wait_for(lambda: run.poll() is not None, 10, "it does not end")
+        self.assertTrue(self.load.are(HIGHEST_MHZ))
+        report = self.report()
+        self.assertRegex(report["verdict"]["time_line"], r"\d+ steps, in place of requests, .* longer than the bound of TPOT"
+                         ".*TTFT and queue are not known")
+        serving = report["serving"]
+        self.assertEqual((serving["metrics"], serving["requests"], serving["judged_requests"]), (None, None, None))
+        self.assertGreater(serving["judged_steps"], 50)
+        self.assertGreater(serving["modes_s"]["testing"], 0)
+
+    def test_ttft_needs_metrics(self):
+        run = self.start_server("ttft=500ms,tpot=200ms", "--duration", "2")
+        self.wait_for(lambda: "TTFT cannot be observed without the server's metrics" in self.said(), 4, "nothing is said")
+        self.wait_for(lambda: run.poll() is not None, 20, "it does not end")
+        self.assertIn("or tpot alone", self.said())
+        self.assertIsNone(self.report()["serving"]["judged_steps"])
+
+    def test_no_steps(self):
+        """A program that marks none runs at the highest clock."""
+        run = self.start("run", "--no-daemon", "--quiet", "--report", os.path.join(self.directory, "report"), "--slo", "tpot=50ms",
+                         "--", "sh", "-c", f'(echo run 7000; sleep 8) | "{LOAD}" 1')
+        self.wait_for(lambda: "call lull.step() after each step" in self.said(), 10, "nothing is said")
+        self.assertFalse(self.is_lowered())
+        self.wait_for(lambda: run.poll() is not None, 10, "it does not end")
+
+
 if __name__ == "__main__":
     unittest.main()
