@@ -20,7 +20,7 @@ int lull_cli_parse_slo(const char *text, void *serving, struct lull_error *err);
                .expected = "bounds of TTFT and TPOT, such as ttft=500ms,tpot=50ms@p99",            \
                .more = "ttft bounds the time to the first token, tpot the mean time of each "      \
                        "token after it; p99 is the share of requests that have to meet both. "     \
-                       "Needs --metrics.",                                                         \
+                       "Needs --metrics; lull run can judge tpot alone by the server's steps.",    \
                __VA_ARGS__)
 
 #define LULL_CLI_METRICS_ROW(OBJECT, FIELD, ...)                                                   \
@@ -28,7 +28,7 @@ int lull_cli_parse_slo(const char *text, void *serving, struct lull_error *err);
                "Address of the server's metrics, such as http://localhost:8000/metrics.",          \
                .otherwise = "none are read",                                                       \
                .more = "Prometheus metrics of vLLM, SGLang, TensorRT-LLM, TGI or llama.cpp are "   \
-                       "read ten times a second.",                                                 \
+                       "read ten times a second. lull run: none means that there are none.",       \
                __VA_ARGS__)
 
 #define LULL_CLI_METRIC_NAMES_ROW(OBJECT, FIELD, ...)                                              \
