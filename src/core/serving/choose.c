@@ -50,6 +50,7 @@ bool lull_serving_is_in_danger(const struct lull_serving_controller *controller)
     const struct lull_server_load *const load = &controller->load;
 
     return load->has_burst || load->last.is_overdue ||
+           lull_step_load_is_full(&controller->step_load) ||
            load->recent_s > slow_share * controller->tpot.bound_s * fmax(load->recent_steps, 4.0);
 }
 

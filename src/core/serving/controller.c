@@ -195,6 +195,7 @@ static void controller_update_demand(struct lull_serving_controller *controller)
         .prompt_tokens = load->prompt_tokens,
         .is_prefill = lull_server_load_is_prefill(load),
         .is_of_steps = load->last.is_of_steps,
+        .prompt_ratio = controller->step_load.prompt_ratio,
     };
     controller->outlook =
         lull_server_model_predict(&controller->model, &controller->in_force, &controller->demand);
@@ -250,6 +251,8 @@ static void controller_take_usable(struct lull_serving_controller *controller,
         controller->idle_ns = reading->time_ns;
     if (!is_followed)
         return;
+    if (reading->is_of_steps)
+        lull_step_load_take(&controller->step_load, &before, reading, controller->in_force.compute);
     controller_extend_window(controller, &before);
     controller_update_demand(controller);
     controller_watch_stillness(controller);

@@ -10,6 +10,7 @@
 #include "core/serving/miss_bound.h"
 #include "core/serving/server_load.h"
 #include "core/serving/server_model.h"
+#include "core/serving/step_load.h"
 #include "core/stats/allowance.h"
 
 /* One of the two latencies of an objective. */
@@ -54,6 +55,7 @@ struct lull_serving_controller {
     struct lull_server_model model;
     struct lull_server_load load;
     struct lull_server_demand demand;
+    struct lull_step_load step_load; /* of readings of steps */
 
     /* readings */
     int64_t read_ns;   /* the last usable reading; 0: none */

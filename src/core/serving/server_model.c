@@ -236,7 +236,7 @@ server_model_predict_prefill(const struct lull_server_model *model,
 }
 
 /* Of a server of which only steps are known. One that is full of prompts follows the clock, the
- * worst case. Whether a queue grows is not known. */
+ * worst case. */
 static struct lull_server_outlook
 server_model_predict_steps(const struct lull_server_model *model,
                            const struct lull_server_clock *clock,
@@ -250,6 +250,7 @@ server_model_predict_steps(const struct lull_server_model *model,
         .decode_s = step_s,
         .step_s = step_s,
         .first_token_s = highest_s * clock->compute,
+        .busy_ratio = demand->prompt_ratio * clock->compute,
         .watts = server_model_watts(model, clock, fmin(demand->running, 1.0), 0.0, 0.0),
     };
 }

@@ -72,7 +72,8 @@ struct lull_server_demand {
     double prompt_rate;   /* tokens per second */
     double prompt_tokens; /* of a typical request */
     bool is_prefill;      /* nothing is decoded: a request ends with its first token */
-    bool is_of_steps;     /* nothing but steps is known; running is at most 1 while they come */
+    bool is_of_steps;     /* nothing but steps is known; running is 0 while none come */
+    double prompt_ratio;  /* of steps: share of time at the highest clock, see step_load.h */
 };
 
 /* What a clock means for a load. */

@@ -10,6 +10,7 @@
 #include "core/serving/cadence.h"
 #include "core/serving/controller.h"
 #include "core/serving/step_finder.h"
+#include "core/serving/step_load.h"
 
 #define MS(MILLISECONDS) ((int64_t)(MILLISECONDS)*LULL_NS_PER_MS)
 #define BEGIN_NS MS(1000)
@@ -151,6 +152,67 @@ static void test_steps_of_tensor_parallelism(void **state)
     assert_false(lull_step_finder_is_sure(&finder));
 }
 
+/* ---- prompts in steps ------------------------------------------------------------------------ */
+
+/* Adds a second of steps of 8 ms, and of 16 ms with prompts in a share of the time, at a clock at
+ * which all takes `compute` times as long. */
+static void run_second(struct lull_step_load *load, double prompt_share, double compute,
+                       int64_t *now_ns)
+{
+    struct lull_cadence cadence;
+    struct lull_serving_reading before = {.time_ns = *now_ns};
+    struct lull_serving_reading reading;
+    double spent_s = 0.0;
+    double prompts_s = 0.0;
+
+    lull_cadence_init(&cadence, bound_s);
+    lull_cadence_take_work(&cadence, 0, *now_ns);
+    while (spent_s < 1.0) {
+        const bool has_prompt = prompts_s < prompt_share * spent_s;
+        const double step_s = (has_prompt ? 0.016 : 0.008) * compute;
+
+        spent_s += step_s;
+        prompts_s += has_prompt ? step_s : 0.0;
+        lull_cadence_take_step(&cadence, 0, *now_ns + (int64_t)(spent_s * 1e9));
+    }
+    *now_ns += LULL_NS_PER_S;
+    assert_true(lull_cadence_read(&cadence, *now_ns, &reading));
+    reading.time_ns = *now_ns;
+    lull_step_load_take(load, &before, &reading, compute);
+}
+
+static void test_steps_full_of_prompts(void **state)
+{
+    struct lull_step_load load = {0};
+    int64_t now_ns = BEGIN_NS;
+
+    (void)state;
+    for (int i = 0; i < 60; i++)
+        run_second(&load, 0.4, 1.0, &now_ns);
+    assert_float_equal(load.prompt_ratio, 0.4, 0.1);
+    assert_false(lull_step_load_is_full(&load));
+    /* The same prompts take twice the time at half of the clock. */
+    for (int i = 0; i < 60; i++)
+        run_second(&load, 0.8, 2.0, &now_ns);
+    assert_float_equal(load.prompt_ratio, 0.4, 0.1);
+    assert_false(lull_step_load_is_full(&load));
+    for (int i = 0; i < 5; i++)
+        run_second(&load, 1.1, 2.0, &now_ns);
+    assert_true(lull_step_load_is_full(&load));
+}
+
+static void test_equal_steps_show_no_prompts(void **state)
+{
+    struct lull_step_load load = {0};
+    int64_t now_ns = BEGIN_NS;
+
+    (void)state;
+    for (int i = 0; i < 60; i++)
+        run_second(&load, 0.0, 1.5, &now_ns);
+    assert_float_equal(load.prompt_ratio, 0.0, 0.0);
+    assert_false(lull_step_load_is_full(&load));
+}
+
 /* ---- the controller ---------------------------------------------------------------------- */
 
 /* A server whose steps take 8 ms for memory and the host, and 6 ms at the highest clock for the
@@ -259,6 +321,8 @@ int main(void)
         cmocka_unit_test(test_an_overdue_step_is_read_at_once),
         cmocka_unit_test(test_several_engines),
         cmocka_unit_test(test_steps_of_tensor_parallelism),
+        cmocka_unit_test(test_steps_full_of_prompts),
+        cmocka_unit_test(test_equal_steps_show_no_prompts),
         cmocka_unit_test(test_the_clock_follows_steps),
         cmocka_unit_test(test_a_tight_bound_keeps_the_highest_clock),
     };
