@@ -252,7 +252,7 @@ static void controller_take_usable(struct lull_serving_controller *controller,
     if (!is_followed)
         return;
     if (reading->is_of_steps)
-        lull_step_load_take(&controller->step_load, &before, reading, controller->in_force.compute);
+        lull_step_load_take(&controller->step_load, &before, reading, &controller->in_force);
     controller_extend_window(controller, &before);
     controller_update_demand(controller);
     controller_watch_stillness(controller);

@@ -53,14 +53,15 @@ static int step_load_quantile(const double *times, double share)
  * LULL_STEP_LOAD_BINS: all steps take about the same time. */
 static int step_load_middle(const struct lull_step_load *load)
 {
-    const int shortest = step_load_quantile(load->all, short_share);
+    const int shortest = step_load_quantile(load->light, short_share);
     const int longest = step_load_quantile(load->all, prompts_share);
 
     return longest - shortest < LEAST_BINS ? LULL_STEP_LOAD_BINS : (shortest + longest + 1) / 2;
 }
 
 void lull_step_load_take(struct lull_step_load *load, const struct lull_serving_reading *before,
-                         const struct lull_serving_reading *now, double compute)
+                         const struct lull_serving_reading *now,
+                         const struct lull_server_clock *clock)
 {
     const struct lull_serving_histogram *const itl = &now->itl;
     const double seconds = (double)(now->time_ns - before->time_ns) * 1e-9;
@@ -72,14 +73,16 @@ void lull_step_load_take(struct lull_step_load *load, const struct lull_serving_
     for (int i = 0; i < LULL_STEP_LOAD_BINS; i++) {
         load->all[i] *= exp(-seconds / all_s);
         load->recent[i] *= exp(-seconds / recent_s);
+        load->light[i] *= exp(-seconds / all_s);
     }
     for (uint32_t i = 0; i + 1 < itl->count; i++) {
         const double upto = itl->total[i] - before->itl.total[i];
-        const double step_s = itl->bound_s[i] / compute;
+        const double step_s = itl->bound_s[i] / clock->compute;
         const int bin = step_load_bin(step_s);
 
         load->all[bin] += (upto - below) * step_s;
         load->recent[bin] += (upto - below) * step_s;
+        load->light[step_load_bin(itl->bound_s[i] / clock->memory)] += (upto - below) * step_s;
         prompts_s += bin >= middle ? (upto - below) * step_s : 0.0;
         below = upto;
     }

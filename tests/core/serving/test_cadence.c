@@ -154,11 +154,12 @@ static void test_steps_of_tensor_parallelism(void **state)
 
 /* ---- prompts in steps ------------------------------------------------------------------------ */
 
-/* Adds a second of steps of 8 ms, and of 16 ms with prompts in a share of the time, at a clock at
- * which all takes `compute` times as long. */
+/* Adds a second of steps of 8 ms for memory, and of 16 ms for prompts in a share of the time, at a
+ * clock at which computation takes `compute` times as long. */
 static void run_second(struct lull_step_load *load, double prompt_share, double compute,
                        int64_t *now_ns)
 {
+    const struct lull_server_clock clock = {.compute = compute, .memory = 1.0};
     struct lull_cadence cadence;
     struct lull_serving_reading before = {.time_ns = *now_ns};
     struct lull_serving_reading reading;
@@ -169,7 +170,7 @@ static void run_second(struct lull_step_load *load, double prompt_share, double 
     lull_cadence_take_work(&cadence, 0, *now_ns);
     while (spent_s < 1.0) {
         const bool has_prompt = prompts_s < prompt_share * spent_s;
-        const double step_s = (has_prompt ? 0.016 : 0.008) * compute;
+        const double step_s = has_prompt ? 0.016 * compute : 0.008;
 
         spent_s += step_s;
         prompts_s += has_prompt ? step_s : 0.0;
@@ -178,7 +179,7 @@ static void run_second(struct lull_step_load *load, double prompt_share, double 
     *now_ns += LULL_NS_PER_S;
     assert_true(lull_cadence_read(&cadence, *now_ns, &reading));
     reading.time_ns = *now_ns;
-    lull_step_load_take(load, &before, &reading, compute);
+    lull_step_load_take(load, &before, &reading, &clock);
 }
 
 static void test_steps_full_of_prompts(void **state)
@@ -199,6 +200,10 @@ static void test_steps_full_of_prompts(void **state)
     for (int i = 0; i < 5; i++)
         run_second(&load, 1.1, 2.0, &now_ns);
     assert_true(lull_step_load_is_full(&load));
+    /* Without prompts at the highest clock it is not full any more. */
+    for (int i = 0; i < 5; i++)
+        run_second(&load, 0.0, 1.0, &now_ns);
+    assert_false(lull_step_load_is_full(&load));
 }
 
 static void test_equal_steps_show_no_prompts(void **state)
