@@ -76,15 +76,15 @@ void lull_step_load_take(struct lull_step_load *load, const struct lull_serving_
         load->light[i] *= exp(-seconds / all_s);
     }
     for (uint32_t i = 0; i + 1 < itl->count; i++) {
-        const double upto = itl->total[i] - before->itl.total[i];
+        const double up_to = itl->total[i] - before->itl.total[i];
         const double step_s = itl->bound_s[i] / clock->compute;
         const int bin = step_load_bin(step_s);
 
-        load->all[bin] += (upto - below) * step_s;
-        load->recent[bin] += (upto - below) * step_s;
-        load->light[step_load_bin(itl->bound_s[i] / clock->memory)] += (upto - below) * step_s;
-        prompts_s += bin >= middle ? (upto - below) * step_s : 0.0;
-        below = upto;
+        load->all[bin] += (up_to - below) * step_s;
+        load->recent[bin] += (up_to - below) * step_s;
+        load->light[step_load_bin(itl->bound_s[i] / clock->memory)] += (up_to - below) * step_s;
+        prompts_s += bin >= middle ? (up_to - below) * step_s : 0.0;
+        below = up_to;
     }
     load->prompt_ratio +=
         -expm1(-seconds / rate_s) * (prompts_s / engines / seconds - load->prompt_ratio);
