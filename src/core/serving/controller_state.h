@@ -28,11 +28,14 @@ enum { LULL_SERVING_LOST_KEPT = 256 };
 /* The time that low clocks have cost so far, if a request was always served. */
 struct lull_serving_lost {
     double now_s;
-    double empty_s; /* when no request was pending */
-    uint64_t count; /* readings in the ring */
+    double caught_up_s; /* of it: does not delay a request that arrives now */
+    double arrived;     /* requests */
+    uint64_t count;     /* readings in the ring */
     struct {
         int64_t time_ns;
         double lost_s;
+        double caught_up_s;
+        double arrived;
     } kept[LULL_SERVING_LOST_KEPT];
 };
 
@@ -117,6 +120,14 @@ void lull_serving_judge_init(struct lull_serving_controller *controller);
  * before controller->load.last. */
 void lull_serving_judge(struct lull_serving_controller *controller,
                         const struct lull_serving_reading *before);
+
+/* Returns the time that the pending requests need at the highest clock, s. */
+double lull_serving_queue_s(const struct lull_serving_controller *controller,
+                            const struct lull_server_outlook *highest);
+
+/* Returns the time by which lower clocks have delayed the oldest pending request so far, s: what
+ * delayed it when it arrived, and what has been lost since. */
+double lull_serving_pending_lost_s(const struct lull_serving_controller *controller);
 
 /* Returns whether the histograms of all judged latencies are there. */
 bool lull_serving_is_judged(const struct lull_serving_controller *controller);

@@ -17,6 +17,12 @@ static const double first_token_span_s = 0.3;
 static const int64_t absent_ns = 5 * LULL_NS_PER_S;
 /* Computation that took less longer than this is not slow. */
 static const double least_slowness = 1.01;
+/* Steps that a first token takes beyond its prompt. Default: the step that runs when a request
+ * arrives, and the one that ends its prompt. */
+static const double queue_steps = 2.0;
+/* Share of the time for the pending requests by which a request that arrives now may be late.
+ * Default: they are half done on average, and each one's own loss is counted from its arrival. */
+static const double queue_share = 0.5;
 /* Lives of a request after which a lower clock is no longer blamed for its time per token. */
 static const double blamed_lives = 2.0;
 
@@ -236,7 +242,33 @@ static void judge_slack(struct lull_serving_controller *controller, double pendi
         controller->tpot.slack_s = controller->tpot.bound_s * (ratio - 1.0);
 }
 
-/* The time that the present clock costs a request that is served. */
+double lull_serving_queue_s(const struct lull_serving_controller *controller,
+                            const struct lull_server_outlook *highest)
+{
+    const struct lull_server_load *const load = &controller->load;
+
+    return (load->pending + sqrt(load->pending)) * load->prompt_tokens * highest->prefill_s +
+           queue_steps * highest->step_s;
+}
+
+double lull_serving_pending_lost_s(const struct lull_serving_controller *controller)
+{
+    const struct lull_serving_lost *const lost = &controller->lost;
+    const double earlier = lost->arrived - controller->load.pending;
+    double caught_up_s = lost->caught_up_s;
+
+    for (uint64_t i = lost->count; i > 0 && i + LULL_SERVING_LOST_KEPT > lost->count; i--) {
+        const uint64_t at = (i - 1) % LULL_SERVING_LOST_KEPT;
+
+        caught_up_s = lost->kept[at].caught_up_s;
+        if (lost->kept[at].arrived <= earlier)
+            break;
+    }
+    return lost->now_s - caught_up_s;
+}
+
+/* Adds the time that the present clock costs a request that is served. A request that arrives now
+ * waits longer by that time, but no longer than the queue before it takes. */
 static void judge_lose(struct lull_serving_controller *controller,
                        const struct lull_server_outlook *highest)
 {
@@ -246,8 +278,13 @@ static void judge_lose(struct lull_serving_controller *controller,
         fmax(controller->outlook.first_token_s / fmax(highest->first_token_s, 1e-9), 1.0);
 
     lost->now_s += controller->load.change.seconds * (1.0 - 1.0 / slowness);
+    lost->arrived += controller->load.change.arrived;
+    lost->caught_up_s = fmax(lost->caught_up_s,
+                             lost->now_s - queue_share * lull_serving_queue_s(controller, highest));
     if (controller->load.pending <= 0.0)
-        lost->empty_s = lost->now_s;
+        lost->caught_up_s = lost->now_s;
+    lost->kept[at].caught_up_s = lost->caught_up_s;
+    lost->kept[at].arrived = lost->arrived;
     lost->kept[at].time_ns = controller->load.last.time_ns;
     lost->kept[at].lost_s = lost->now_s;
 }
