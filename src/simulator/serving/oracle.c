@@ -447,7 +447,7 @@ static int oracle_run_repaired(struct oracle_play *play, double rival_j,
                                struct lull_serving_outcome *outcome_out, uint64_t *added_out,
                                struct lull_error *err)
 {
-    const uint32_t repairs = is_always_full(play) ? 0 : REPAIRS;
+    const uint32_t repairs = is_always_full(play) && !play->looks_ahead ? 0 : REPAIRS;
     double before_s = 1.0;
     int64_t added = 1;
 
@@ -503,7 +503,7 @@ static int oracle_run(struct oracle_play *play, double rival_j,
 
     play->looks_ahead = false;
     result = oracle_run_repaired(play, rival_j, outcome_out, added_out, err);
-    if (result < 0 || play->full_count == 0 || is_always_full(play) || play->base_j >= rival_j)
+    if (result < 0 || play->full_count == 0 || play->base_j >= rival_j)
         return result;
     if (*added_out == 0)
         rival_j = fmin(rival_j, outcome_out->energy_j);
