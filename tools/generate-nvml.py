@@ -67,7 +67,8 @@ Tests run these clients on the node, unmodified, and compare what they show with
 CodeCarbon, carbontracker, cuda.core and nvtop; hwloc's NVML plugin; Lull's own readers. DCGM's library is in no package index, so a test
 makes the NVML calls of DCGM 72fa3fe and of dcgm-exporter's default counters in their order. A test skips without its package.
 
-hwloc shows no NVLink bandwidth, because the emulated boards are not in the host's list of PCI devices. cuda.core reads boards through
+`lull emulate --sysfs` adds the boards of NVIDIA to `/sys/bus/pci/devices`, so hwloc finds them at their PCI addresses, near the processors
+that NVML names. cuda.core reads boards through
 NVML. CUDA's driver has only what describes a GPU and what Lull's probes call.
 
 ## Releases of the driver

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/shared/command.h"
 #include "emulator/node.h"
+#include "emulator/sysfs.h"
 #include "base/child.h"
 
 struct emulate_arguments {
@@ -21,6 +22,7 @@ struct emulate_arguments {
     uint64_t seed;
     double time_scale;
     double warm_w;
+    bool is_in_sysfs;
 };
 
 static const struct lull_option rows[] = {
@@ -46,6 +48,9 @@ static const struct lull_option rows[] = {
                    "one. Give x1 to what happens to the GPU itself, at its next call: an XID, a "
                    "loss, a reload, another program's call. Codes are the vendor's own. The "
                    "faults in $LULL_EMULATED_FAULT are injected as well."),
+    LULL_FLAG("sysfs", struct emulate_arguments, is_in_sysfs,
+              "Show the GPUs of NVIDIA in /sys/bus/pci/devices too, for hwloc. Needs root or user "
+              "namespaces."),
     LULL_VALUE("truth", "FILE", TEXT, struct emulate_arguments, truth,
                "Write what really happened on the GPUs into this file at the end, as JSON.",
                .hint = LULL_OPTION_FILE),
@@ -239,6 +244,10 @@ static int run_on_node(const struct emulate_arguments *arguments, char **command
     result = set_environment(node, libraries, programs);
     if (result < 0)
         return lull_error_set(err, result, "cannot set the environment: %s", strerror(-result));
+    if (arguments->is_in_sysfs)
+        result = lull_sysfs_show(spec, err);
+    if (result < 0)
+        return result;
     status = emulate_run_child(command, watched);
     if (arguments->truth != NULL)
         result = lull_file_write_with(arguments->truth, emulate_write_report, &node, err);

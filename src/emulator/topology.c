@@ -2,6 +2,7 @@
 #include "emulator/topology.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* PCI domains between one server and the next: more than a server has. */
 enum { DOMAINS_PER_SERVER = 32 };
@@ -102,6 +103,19 @@ enum lull_topology_level lull_topology_level(const struct lull_topology *topolog
 uint32_t lull_topology_socket(const struct lull_topology *topology, uint32_t gpu)
 {
     return topology->places[gpu].slot.numa_node * topology->sockets / topology->numa_nodes;
+}
+
+struct lull_cpu_range lull_topology_cpus(const struct lull_topology *topology, uint32_t numa_node)
+{
+    const uint64_t count = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    struct lull_cpu_range cpus = {
+        .first = (uint32_t)(count * numa_node / topology->numa_nodes),
+        .end = (uint32_t)(count * (numa_node + 1) / topology->numa_nodes),
+    };
+
+    if (cpus.end == cpus.first)
+        cpus.end++;
+    return cpus;
 }
 
 /* The GPU of a group with this number; UINT32_MAX: there is none. */

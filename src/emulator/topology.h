@@ -82,6 +82,16 @@ enum lull_topology_level lull_topology_level(const struct lull_topology *topolog
 
 uint32_t lull_topology_socket(const struct lull_topology *topology, uint32_t gpu);
 
+/* Processors of this machine, the last one not included. */
+struct lull_cpu_range {
+    uint32_t first;
+    uint32_t end;
+};
+
+/* The processors of a memory node: the node's memory nodes share those of this machine, and each
+ * has one at least. */
+struct lull_cpu_range lull_topology_cpus(const struct lull_topology *topology, uint32_t numa_node);
+
 /* The other end of an NVLink. */
 enum lull_link_kind {
     LULL_LINK_DOWN, /* the GPU at the other end is not in the node */

@@ -141,6 +141,29 @@ class Hwloc(unittest.TestCase):
                 "NVIDIASerial": nvml.text("nvmlDeviceGetSerial", index), "NVIDIAUUID": nvml.text("nvmlDeviceGetUUID", index)})
 
 
+    def test_places_of_the_boards(self):
+        """With --sysfs a board is below its PCI address, near the processors that NVML names."""
+        command = [LULL, "emulate", "--seed", "0", "--sysfs", SPEC, "--"]
+        done = subprocess.run([*command, "sh", "-c", "cat /sys/bus/pci/devices/*/local_cpulist"], capture_output=True, text=True, check=False)
+        if "cannot show the GPUs" in done.stderr:
+            self.skipTest("this system permits no mounts")
+        nvml = Nvml()
+        for index in range(2):
+            mask = (ctypes.c_ulong * 16)()
+            nvml.call("nvmlDeviceGetCpuAffinity", index, 16, mask)
+            cpus = [bit for bit in range(1024) if mask[bit // 64] >> bit % 64 & 1]
+            wanted = str(cpus[0]) if len(cpus) == 1 else f"{cpus[0]}-{cpus[-1]}"
+            self.assertIn(wanted, done.stdout.splitlines())
+        done = subprocess.run([*command, LSTOPO, "--of", "xml"], env=dict(os.environ, HWLOC_PLUGINS_PATH=os.pathsep.join(PLUGINS)),
+                              check=True, capture_output=True, text=True, timeout=60)
+        found = {node.get("pci_busid"): node for node in xml.etree.ElementTree.fromstring(done.stdout).iter("object")
+                 if "[10de:20b0]" in node.get("pci_type", "")}
+        addresses = [line.lower()[4:] for line in smi("--query-gpu=pci.bus_id", "--format=csv,noheader").splitlines()]
+        self.assertEqual(sorted(found), addresses)
+        for index, address in enumerate(addresses):
+            self.assertIn(f"nvml{index}", [node.get("name") for node in found[address].iter("object")])
+
+
 def main():
     if "LULL_EMULATED_NODE" in os.environ:
         unittest.main()

@@ -3,7 +3,6 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "emulator/nvml/nvml_library.h"
@@ -225,10 +224,8 @@ static void set_bits(unsigned long *mask, unsigned length, uint64_t first, uint6
         mask[i / bits] |= 1UL << (i % bits);
 }
 
-/* The node's memory nodes share the processors of this machine; each has one at least. */
 static int read_cpus(nvmlDevice_t device, unsigned length, unsigned long *mask, unsigned scope)
 {
-    const uint64_t cpus = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
     struct node_range nodes;
 
     NVML_ENTER(nvml_enter(device, mask, &gpu));
@@ -237,10 +234,9 @@ static int read_cpus(nvmlDevice_t device, unsigned length, unsigned long *mask, 
     nodes = find_nodes(gpu, scope);
     memset(mask, 0, length * sizeof(mask[0]));
     for (uint32_t node = nodes.first; node < nodes.end; node++) {
-        const uint64_t first = cpus * node / gpu->topology->numa_nodes;
-        const uint64_t end = cpus * (node + 1) / gpu->topology->numa_nodes;
+        const struct lull_cpu_range cpus = lull_topology_cpus(gpu->topology, node);
 
-        set_bits(mask, length, first, end > first ? end : first + 1);
+        set_bits(mask, length, cpus.first, cpus.end);
     }
     return NVML_SUCCESS;
 }
