@@ -8,9 +8,6 @@
 /* Blocks of either kind that make a test. Default: a clean one comes in every fourth
  * pair. */
 enum { MIN_CLEAN = 1, MIN_EXPOSED = 3 };
-/* Chance to see a carry-over at one look where there is none. Default: it costs longer
- * blocks only. */
-static const double false_alarm = 0.05;
 static const double max_errors = 2.0;
 
 void lull_carry_over_add(struct lull_carry_over *carry, bool is_exposed, double deviation_ratio)
@@ -23,19 +20,19 @@ bool lull_carry_over_is_tested(const struct lull_carry_over *carry)
     return carry->clean.count >= MIN_CLEAN && carry->exposed.count >= MIN_EXPOSED;
 }
 
-double lull_carry_over_find(const struct lull_carry_over *carry, double min_ratio)
+double lull_carry_over_find(const struct lull_carry_over *carry, double min_ratio, double error)
 {
     const double exposed = (double)carry->exposed.count;
     const double clean = (double)carry->clean.count;
     const double excess = carry->exposed.mean - carry->clean.mean;
     const double freedom = exposed + clean - 2.0;
-    double error;
+    double deviation;
 
     if (!lull_carry_over_is_tested(carry) || excess <= min_ratio)
         return 0.0;
-    error = sqrt((carry->exposed.squares + carry->clean.squares) / freedom *
+    deviation = sqrt((carry->exposed.squares + carry->clean.squares) / freedom *
                  (1.0 / exposed + 1.0 / clean));
-    if (error > 0.0 && 1.0 - lull_student_cdf(excess / error, freedom) > false_alarm)
+    if (deviation > 0.0 && 1.0 - lull_student_cdf(excess / deviation, freedom) > error)
         return 0.0;
-    return excess + max_errors * error;
+    return excess + max_errors * deviation;
 }

@@ -105,7 +105,7 @@ enum lull_verdict lull_guard_screen(const struct lull_guard *guard)
 /*
  * The chance that the last look would say "not degraded", given the pairs so far: the mean over all
  * pairs, predicted from the n seen, is Student's around the present mean with variance
- * s^2 (1/n - 1/max_pairs).
+ * s^2 (1/n - 1/max_pairs). Changes that are missing so far may be made in later pairs.
  */
 static double chance_to_pass(const struct lull_guard *guard)
 {
@@ -125,12 +125,14 @@ enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
 {
     const double mean = guard->differences.mean;
     const double limit = guard->config.tolerance_ratio;
+    /* What the pairs may show, so that all changes together cost no more than the limit. */
+    const double tried_limit = limit * (1.0 - guard->untried_ratio);
 
     if (guard->differences.count < SCREEN_MIN)
         return LULL_VERDICT_UNDECIDED;
     if (upper_bound(guard) < -limit)
         return LULL_VERDICT_UNPROVEN;
-    if (upper_bound(guard) < limit && mean >= -limit)
+    if (upper_bound(guard) < tried_limit && mean >= -limit)
         return LULL_VERDICT_NOT_DEGRADED;
     if (mean > limit && guard_lower_bound(guard) > 0.0)
         return LULL_VERDICT_DEGRADED;

@@ -61,6 +61,8 @@ struct lull_guard_config {
 
 struct lull_guard {
     struct lull_guard_config config;
+    double untried_ratio; /* share of the candidate's clock changes that were not made; the owner's
+                           * to change */
     struct lull_moments differences; /* relative, one per pair */
     struct lull_moments level;       /* time of each pair's reference */
 };
@@ -81,7 +83,8 @@ void lull_guard_add(struct lull_guard *guard, double reference, double candidate
 /* Returns whether the candidate looks worth keeping: see above. */
 enum lull_verdict lull_guard_screen(const struct lull_guard *guard);
 
-/* Returns whether it is proven not to be slower than tolerated. Stop at the first decisive verdict.
+/* Returns whether it is proven not to be slower than tolerated, with all of its clock changes made:
+ * a slowdown is taken to grow with the share of them that is. Stop at the first decisive verdict.
  */
 enum lull_verdict lull_guard_verdict(const struct lull_guard *guard);
 

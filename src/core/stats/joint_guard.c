@@ -34,6 +34,12 @@ void lull_joint_guard_add(struct lull_joint_guard *joint, uint32_t rank, double 
         own->verdict = LULL_VERDICT_UNDECIDED;
 }
 
+void lull_joint_guard_set_untried(struct lull_joint_guard *joint, double untried_ratio)
+{
+    for (uint32_t i = 0; i < joint->rank_count; i++)
+        joint->ranks[i].guard.untried_ratio = untried_ratio;
+}
+
 void lull_joint_guard_leave(struct lull_joint_guard *joint, uint32_t rank)
 {
     joint->ranks[rank].has_left = true;

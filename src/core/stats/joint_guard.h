@@ -46,6 +46,9 @@ void lull_joint_guard_init(struct lull_joint_guard *joint, const struct lull_gua
 void lull_joint_guard_add(struct lull_joint_guard *joint, uint32_t rank, double reference,
                           double candidate, bool may_pass);
 
+/* This share of the candidate's clock changes was not made, in all pairs so far. */
+void lull_joint_guard_set_untried(struct lull_joint_guard *joint, double untried_ratio);
+
 /* The rank has ended, or never took part: the guard does not wait for its test. */
 void lull_joint_guard_leave(struct lull_joint_guard *joint, uint32_t rank);
 

@@ -7,14 +7,17 @@
 #include "base/minmax.h"
 #include "core/switching/trial_state.h"
 
-/* Share of the wanted changes of clocks that must be made for a pair to count. After so many pairs
- * that fall short of it, a proof is given up, and in other trials the next one counts all the same.
- * Measured on a recorded job in virtual time (bench/bench_latency.py): with the rule gaps save 93
+/* Share of the wanted changes of clocks that must be made for a pair of a screen or watch to count.
+ * After so many pairs that fall short of it the next one counts all the same. A proof or check is
+ * given up after as many pairs if fewer of all its changes were made. Measured on a recorded job in virtual time (bench/bench_latency.py): with the rule gaps save 93
  * to 99 % of what is possible, before 73 to 100 %. */
 static const double min_tried = 0.25;
 enum { MAX_UNTRIED = 14 };
 /* Pairs of a screen that fall short before its owner is informed. */
 enum { UNTRIED_IN_SCREEN = 3 };
+/* A proof or check that lacks a larger share of its changes and comes to nothing is given up: a
+ * higher clock would not be proven either. */
+static const double most_untried = 0.25;
 /* A rank that is behind another one by more pairs is not waited for: a rank that waits for the
  * others in every iteration is in the same iteration or the next, hence in the same pair or the
  * next. */
@@ -149,6 +152,13 @@ static uint32_t find_least_measured(const struct lull_trial *trial)
     return most < LULL_TRIAL_MIN_MEASURED_MAX ? (uint32_t)most : LULL_TRIAL_MIN_MEASURED_MAX;
 }
 
+static void trial_begin_pair(struct lull_trial *trial)
+{
+    memset(trial->is_disturbed, 0, sizeof(trial->is_disturbed));
+    trial->wanted_changes = 0;
+    trial->made_changes = 0;
+}
+
 void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
                       const struct lull_trial_terms *terms, uint32_t block_iterations,
                       uint64_t present)
@@ -168,9 +178,9 @@ void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
     trial->next_pair = 0;
     trial->joined_pair = 0;
     trial->cut.from = UINT64_MAX;
-    trial->is_disturbed = false;
-    trial->wanted_changes = 0;
-    trial->made_changes = 0;
+    trial_begin_pair(trial);
+    trial->wanted_before = 0;
+    trial->made_before = 0;
     trial->untried_pairs = 0;
     init_guards(trial, present);
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
@@ -186,6 +196,7 @@ void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
         rank->block_ms = (struct lull_moments){0};
         rank->slowest_ms = -INFINITY;
         memset(rank->sides, 0, sizeof(rank->sides));
+        rank->begun = (struct lull_trial_side){0};
         lull_whole_bound_break(&rank->whole);
         rank->rhythm = lull_rhythm_find(&rank->memory);
         if (kind == LULL_TRIAL_WATCH &&
@@ -254,9 +265,9 @@ bool lull_trial_slot(const struct lull_trial *trial, uint32_t rank, uint64_t ite
     return true;
 }
 
-void lull_trial_disturb(struct lull_trial *trial)
+void lull_trial_disturb(struct lull_trial *trial, const struct lull_pair_slot *slot)
 {
-    trial->is_disturbed = true;
+    trial->is_disturbed[slot != NULL && slot->candidate] = true;
 }
 
 void lull_trial_want_change(struct lull_trial *trial)
@@ -330,22 +341,48 @@ static double trial_mean_of(const struct lull_trial_side *side)
 
 /* ---- pairs ------------------------------------------------------------------------------- */
 
+static bool trial_proves(const struct lull_trial *trial)
+{
+    return trial->kind == LULL_TRIAL_PROOF || trial->kind == LULL_TRIAL_CHECK;
+}
+
+/* The candidate may be the cause of a disturbance of its own block, so a proof or check counts the
+ * pair. */
+static bool has_disturbance(const struct lull_trial *trial)
+{
+    return trial->is_disturbed[0] || (trial->is_disturbed[1] && !trial_proves(trial));
+}
+
 /* A disturbance that never ends must not keep the trial from ending. */
 static bool is_set_aside(const struct lull_trial *trial)
 {
-    return trial->is_disturbed && trial->set_aside < trial->config.most_set_aside;
+    return has_disturbance(trial) && trial->set_aside < trial->config.most_set_aside;
 }
 
 /* Clocks stay high when the allowance or the driver's time is used up, or while
- * latencies are hardly known. A pair without its clock changes proves nothing. */
-static bool lacks_changes(const struct lull_trial *trial)
-{
-    return trial->made_changes < min_tried * trial->wanted_changes;
-}
-
+ * latencies are hardly known. A pair without its clock changes steers nothing. */
 static bool is_untried(const struct lull_trial *trial)
 {
-    return lacks_changes(trial) && trial->untried_pairs < MAX_UNTRIED;
+    return !trial_proves(trial) && trial->untried_pairs < MAX_UNTRIED &&
+           trial->made_changes < min_tried * trial->wanted_changes;
+}
+
+/* Share of the changes of a proof or check that were not made, in the pairs that count. */
+static double untried_ratio(const struct lull_trial *trial)
+{
+    const uint64_t wanted = trial->wanted_before + trial->wanted_changes;
+    const uint64_t made = trial->made_before + trial->made_changes;
+
+    return trial_proves(trial) && made < wanted ? 1.0 - (double)made / (double)wanted : 0.0;
+}
+
+/* Nothing that this proof or check finds could say how harmless its candidate is. */
+static bool proof_is_void(const struct lull_trial *trial)
+{
+    return trial_proves(trial) &&
+           ((has_disturbance(trial) && !is_set_aside(trial)) ||
+            (trial->next_pair - trial->joined_pair >= MAX_UNTRIED &&
+             untried_ratio(trial) > 1.0 - min_tried));
 }
 
 /* The verdict so far: degraded if either guard says so; not degraded only if both do. */
@@ -369,6 +406,8 @@ static enum lull_trial_result find_verdict(struct lull_trial *trial, uint64_t pr
 {
     const enum lull_trial_result result = trial_read_guards(trial);
 
+    if (result == LULL_TRIAL_UNPROVEN && untried_ratio(trial) > most_untried)
+        return LULL_TRIAL_GIVES_UP;
     if (result == LULL_TRIAL_DEGRADED || result == LULL_TRIAL_UNPROVEN)
         lull_trial_learn_from_harm(trial, lull_joint_guard_worst(&trial->guard));
     if (trial->kind == LULL_TRIAL_CHECK && result == LULL_TRIAL_GOES_ON &&
@@ -377,32 +416,53 @@ static enum lull_trial_result find_verdict(struct lull_trial *trial, uint64_t pr
     return result;
 }
 
+/* What the pairs so far show of the job calls for another schedule. What carries over after the
+ * longest unmeasured time hides harm from any pair. */
+static enum lull_trial_result trial_learn_job(struct lull_trial *trial)
+{
+    const bool may_restart = trial->restarts < MAX_RESTARTS;
+    enum lull_trial_carry carry = LULL_TRIAL_CARRY_NONE;
+    bool restarts;
+
+    if (!lull_trial_follows_job(trial))
+        return LULL_TRIAL_GOES_ON;
+    restarts = may_restart && lull_trial_has_new_rhythm(trial);
+    if (!restarts)
+        carry = lull_trial_find_carry(trial, may_restart);
+    if (restarts || carry == LULL_TRIAL_CARRY_FOUND) {
+        trial->restarts++;
+        return LULL_TRIAL_RESTARTS;
+    }
+    if (carry == LULL_TRIAL_CARRY_HIDES && trial_proves(trial))
+        return LULL_TRIAL_GIVES_UP;
+    return LULL_TRIAL_GOES_ON;
+}
+
 /* All ranks have completed the pairs before `next`. */
 static enum lull_trial_result judge_pairs(struct lull_trial *trial, uint32_t next, uint64_t present)
 {
     const bool disturbed = is_set_aside(trial);
     const bool untried = is_untried(trial);
-    const bool gives_up = trial->kind == LULL_TRIAL_PROOF && ((trial->is_disturbed && !disturbed) ||
-                                                              (lacks_changes(trial) && !untried));
+    const bool is_void = proof_is_void(trial);
+    enum lull_trial_result learnt;
 
     trial->next_pair = next;
     trial->set_aside++;
-    if (!disturbed)
+    if (!disturbed) {
         trial->set_aside = 0;
+        trial->wanted_before += trial->wanted_changes;
+        trial->made_before += trial->made_changes;
+    }
     trial->untried_pairs += untried;
-    trial->is_disturbed = false;
-    trial->wanted_changes = 0;
-    trial->made_changes = 0;
+    trial_begin_pair(trial);
     if (trial->kind == LULL_TRIAL_WATCH)
         return disturbed || untried ? LULL_TRIAL_SET_ASIDE
                                     : lull_trial_find_watched(trial, present);
-    if (gives_up)
+    if (is_void)
         return LULL_TRIAL_GIVES_UP;
-    if (lull_trial_follows_job(trial) && trial->restarts < MAX_RESTARTS &&
-        (lull_trial_has_new_rhythm(trial) || lull_trial_find_carry(trial))) {
-        trial->restarts++;
-        return LULL_TRIAL_RESTARTS;
-    }
+    learnt = trial_learn_job(trial);
+    if (learnt != LULL_TRIAL_GOES_ON)
+        return learnt;
     lull_trial_put_off_next_pair(trial);
     if (untried && trial->kind == LULL_TRIAL_SCREEN && trial->untried_pairs == UNTRIED_IN_SCREEN)
         return LULL_TRIAL_UNTRIED;
@@ -440,11 +500,14 @@ static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t index,
                                        uint64_t present)
 {
     struct lull_trial_rank *rank = &trial->ranks[index];
-    const struct lull_trial_side *sides = rank->sides;
-    const bool counts =
-        sides[0].count > 0 && sides[1].count > 0 && !is_set_aside(trial) && !is_untried(trial);
-
+    struct lull_trial_side *sides = rank->sides;
+    bool counts;
     bool may_pass;
+
+    /* The loss budget has cut the pair, because the candidate began slowly. */
+    if (sides[1].count == 0)
+        sides[1] = rank->begun;
+    counts = sides[0].count > 0 && sides[1].count > 0 && !is_set_aside(trial) && !is_untried(trial);
 
     if (pair < trial->joined_pair)
         return LULL_TRIAL_GOES_ON;
@@ -456,6 +519,8 @@ static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t index,
         lull_trial_add_to_carry(trial, rank);
         may_pass =
             rank->measured >= trial->min_measured && !lull_trial_lacks_carry_test(trial, rank);
+        lull_joint_guard_set_untried(&trial->guard, untried_ratio(trial));
+        lull_joint_guard_set_untried(&trial->tail_guard, untried_ratio(trial));
         lull_joint_guard_add(&trial->guard, index, trial_mean_of(&sides[0]),
                              trial_mean_of(&sides[1]), may_pass);
         lull_joint_guard_add(&trial->tail_guard, index, lull_upper_tail_p99(&sides[0].tail_ms),
@@ -538,9 +603,12 @@ static void add_to_pair(const struct lull_trial *trial, struct lull_trial_rank *
 
     if (slot->pair != rank->pair) {
         memset(rank->sides, 0, sizeof(rank->sides));
+        rank->begun = (struct lull_trial_side){0};
         rank->pair = slot->pair;
     }
-    if (!slot->measured)
+    if (!slot->measured && slot->candidate)
+        side = &rank->begun;
+    else if (!slot->measured)
         return;
     if (!slot->candidate && side->count == 0) {
         const bool is_known = rank->whole.level_count >= min_compared;

@@ -20,8 +20,14 @@
  * nothing, so they spend nothing.
  *
  * Pairs with another disturbance, such as heat, are discarded, but not without limit: after some in
- * a row one counts nevertheless. A proof that would have to count one gives up instead, because a
- * clock that is limited anyway does not make the job slower, so the proof would accept any point.
+ * a row one counts nevertheless. A proof or check that would have to count one gives up instead,
+ * because a clock that is limited anyway does not make the job slower, so it would accept any point.
+ * Whether it discards a pair depends on the disturbances of the block at the reference alone: the
+ * candidate may be the cause of the others.
+ *
+ * Screens and watches discard pairs with too few changes of clocks as well. In a proof or check
+ * every pair counts, and what its pairs may show is as much less than tolerated as changes are
+ * missing.
  *
  * There is one loss budget for the whole run, too (loss_budget.h). Once it is spent, the rest of
  * the pair runs at the reference, the pair counts with its iterations so far, and the next pair
@@ -85,6 +91,7 @@ struct lull_trial_rank {
     uint64_t base;                   /* the rank's iteration with which the schedule begins */
     uint32_t pair;                   /* the one under way, or the last one... */
     struct lull_trial_side sides[2]; /* ...by lull_pair_slot.candidate */
+    struct lull_trial_side begun;    /* its iterations at the candidate that are not measured */
     uint32_t done;                   /* pairs that are over */
     bool is_slow;                    /* the last one of a watch was */
     uint32_t run;                    /* iterations at the candidate in a row */
@@ -130,10 +137,12 @@ struct lull_trial {
     uint32_t min_measured;     /* iterations at the candidate before a proof or check may pass... */
     uint32_t min_proof;        /* ...of a proof */
     struct lull_trial_cut cut; /* the last one, of any rank */
-    bool is_disturbed;         /* the present pair */
+    bool is_disturbed[2];      /* sides of the present pair, by lull_pair_slot.candidate */
     uint32_t set_aside;        /* disturbed pairs in a row */
     uint32_t wanted_changes; /* of clocks in this pair; most of them must be made for it to count */
     uint32_t made_changes;
+    uint64_t wanted_before; /* in the pairs of this trial before it */
+    uint64_t made_before;
     uint32_t untried_pairs; /* of this trial, set aside because too few were made */
 };
 
@@ -143,7 +152,8 @@ enum lull_trial_result {
     LULL_TRIAL_NOT_DEGRADED, /* screen, proof or check: the verdict */
     LULL_TRIAL_DEGRADED,
     LULL_TRIAL_UNPROVEN, /* proof or check: no verdict is possible */
-    LULL_TRIAL_GIVES_UP, /* proof: it is disturbed all the time, or its clocks are not lowered */
+    LULL_TRIAL_GIVES_UP, /* proof or check: it is disturbed all the time, its clocks are hardly
+                            lowered, or more carries over than its schedule can leave out */
     LULL_TRIAL_RESTARTS, /* something was learnt about the job that its pairs did not
                             take into account: begin again, as the same kind */
     LULL_TRIAL_UNTRIED, /* screen: too few clocks were changed in some of its pairs; it continues */
@@ -196,8 +206,9 @@ enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t rank,
 /* The rank, no more among those present, has ended: the others' pairs may be complete now. */
 enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank, uint64_t present);
 
-/* Notes that a cause other than the candidate, such as heat, slows the present pair. */
-void lull_trial_disturb(struct lull_trial *trial);
+/* Notes that a cause other than the clocks, such as heat, slows the present pair, while the rank is
+ * in this slot; null: in none. */
+void lull_trial_disturb(struct lull_trial *trial, const struct lull_pair_slot *slot);
 
 /* A clock was to be changed for the candidate in the present pair; it has been requested. */
 void lull_trial_want_change(struct lull_trial *trial);

@@ -85,6 +85,7 @@ void lull_trial_put_off_next_pair(struct lull_trial *trial)
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
         trial->ranks[i].base += over + lull_trial_wait_iterations(trial, i);
         memset(trial->ranks[i].sides, 0, sizeof(trial->ranks[i].sides));
+        trial->ranks[i].begun = (struct lull_trial_side){0};
     }
     trial->first_pair = trial->next_pair;
     trial->schedule.seed++;

@@ -11,6 +11,10 @@
  * iterations. */
 static const double carry_share = 0.25;
 enum { WASHOUT_MAX = 31 };
+/* Chance to see a carry-over at one look where there is none. Default: the first costs longer blocks
+ * or more pairs only. With the second a proof is given up. */
+static const double false_alarm = 0.05;
+static const double false_refusal = 0.01;
 
 /* Records the rank's block at the reference, which a coin has placed after the candidate's block or
  * before it. */
@@ -33,10 +37,17 @@ bool lull_trial_follows_job(const struct lull_trial *trial)
     return trial->kind != LULL_TRIAL_WATCH && !trial->config.is_aligned;
 }
 
+static double find_carry(const struct lull_trial *trial, const struct lull_trial_rank *rank,
+                         double error)
+{
+    return lull_carry_over_find(&rank->carry, carry_share * trial->terms.tolerance_ratio, error);
+}
+
 bool lull_trial_lacks_carry_test(const struct lull_trial *trial, const struct lull_trial_rank *rank)
 {
     return trial->kind != LULL_TRIAL_SCREEN && lull_trial_follows_job(trial) &&
-           !lull_carry_over_is_tested(&rank->carry);
+           (!lull_carry_over_is_tested(&rank->carry) ||
+            find_carry(trial, rank, false_alarm) > 0.0);
 }
 
 /* Returns whether a rank's rhythm is known now that was not known when the trial began. */
@@ -54,23 +65,24 @@ bool lull_trial_has_new_rhythm(const struct lull_trial *trial)
 
 /* Longer blocks are needed: what has been seen of the pairs so far is too little by the carry-over,
  * on any rank. */
-bool lull_trial_find_carry(struct lull_trial *trial)
+enum lull_trial_carry lull_trial_find_carry(struct lull_trial *trial, bool may_lengthen)
 {
+    const bool lengthens = may_lengthen && trial->washout < WASHOUT_MAX;
     double most = 0.0;
 
     for (uint32_t i = 0; i < trial->config.rank_count; i++)
-        most = fmax(most, lull_carry_over_find(&trial->ranks[i].carry,
-                                               carry_share * trial->terms.tolerance_ratio));
+        most = fmax(most, find_carry(trial, &trial->ranks[i],
+                                     lengthens ? false_alarm : false_refusal));
     if (most <= 0.0)
-        return false;
+        return LULL_TRIAL_CARRY_NONE;
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
         lull_whole_bound_charge_carry(&trial->ranks[i].whole, most);
         trial->ranks[i].carry = (struct lull_carry_over){0};
     }
-    if (trial->washout >= WASHOUT_MAX)
-        return false;
+    if (!lengthens)
+        return LULL_TRIAL_CARRY_HIDES;
     trial->washout = 2 * trial->washout + 1;
-    return true;
+    return LULL_TRIAL_CARRY_FOUND;
 }
 
 /* Iterations at the reference until a rhythm that makes them uneven would have been found. */

@@ -55,16 +55,23 @@ void lull_trial_add_to_carry(const struct lull_trial *trial, struct lull_trial_r
  * that keep in step without messages cannot change the schedule individually. */
 bool lull_trial_follows_job(const struct lull_trial *trial);
 
-/* A proof or check must not pass before the rank's carry-over has been tested. */
+/* A proof or check must not pass before the rank's carry-over has been tested, nor where it looks as
+ * if there were one. */
 bool lull_trial_lacks_carry_test(const struct lull_trial *trial,
                                  const struct lull_trial_rank *rank);
 
 /* Returns whether a rank's rhythm is known now that was not known when the trial began. */
 bool lull_trial_has_new_rhythm(const struct lull_trial *trial);
 
-/* Returns whether something carries over on any rank. If so, the pairs so far are charged with it,
- * and later schedules leave out more iterations after a change. */
-bool lull_trial_find_carry(struct lull_trial *trial);
+enum lull_trial_carry {
+    LULL_TRIAL_CARRY_NONE,
+    LULL_TRIAL_CARRY_FOUND, /* later schedules leave out more iterations after a change */
+    LULL_TRIAL_CARRY_HIDES, /* no schedule may leave out more */
+};
+
+/* Returns whether something carries over on any rank. If so, the pairs so far are charged with it.
+ * may_lengthen: whether the trial may begin again with another schedule. */
+enum lull_trial_carry lull_trial_find_carry(struct lull_trial *trial, bool may_lengthen);
 
 /* Iterations at the reference until a rhythm that makes them uneven would have been found. */
 uint64_t lull_trial_rhythm_wait(const struct lull_trial *trial);

@@ -275,8 +275,6 @@ void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller
     plan_controller->gpus[gpu].is_running = false;
     plan_controller->gpus[gpu].is_same_plan = false;
     plan_controller->is_whole = false;
-    if (plan_controller->leader == (int32_t)gpu)
-        plan_controller->iteration_ns = 0;
 }
 
 /* ---- the driver -------------------------------------------------------------------------- */

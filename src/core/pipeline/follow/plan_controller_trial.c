@@ -16,11 +16,13 @@ enum { FIRST_STRETCH = 16, LONGEST_STRETCH = 512 };
 enum { FIRST_RETRY_SPACING = 512, LONGEST_RETRY_SPACING = 32768 };
 /* A proof takes this share of the run so far from then on, as for sections (decide.c). */
 enum { RETRY_SHARE = 4 };
-/* Every pair in which an operation was lost is set aside: it has other operations than the plan. */
-static const uint32_t most_set_aside = UINT32_MAX;
 /* A disturbance that continues after so many pairs set aside in a row counts as one that never
  * ends. */
 enum { MAX_DISTURBED = 3 };
+
+/* An iteration that has left its order and takes so many times as long as the reference contains
+ * something else, such as a validation. Default: far from any harm of a plan. */
+static const double other_work = 2.0;
 
 /* Only the leader's iterations are evidence. */
 enum { LEADER_RANK = 0 };
@@ -79,7 +81,7 @@ void lull_plan_controller_init_evidence(struct lull_plan_controller *plan_contro
     const struct lull_trial_config config = {
         .rank_count = 1,
         .confidence = plan_controller->config.confidence,
-        .most_set_aside = most_set_aside,
+        .most_set_aside = MAX_DISTURBED,
         .first_stretch = FIRST_STRETCH,
         .most_stretch = LONGEST_STRETCH,
     };
@@ -288,6 +290,26 @@ static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial
     }
 }
 
+static bool has_other_work(const struct lull_plan_controller *plan_controller,
+                           const struct lull_plan_controller_iteration *iteration, double length_ms)
+{
+    const double level_ms = plan_controller->rank.losses.reference.mean_ms;
+
+    return !iteration->is_whole && level_ms > 0.0 && length_ms > other_work * level_ms;
+}
+
+/* A GPU that is not followed runs at its highest clock, not at those of the plan. */
+static void note_clocks(struct lull_plan_controller *plan_controller,
+                        const struct lull_plan_controller_iteration *iteration,
+                        const struct lull_pair_slot *place)
+{
+    if (!place->candidate)
+        return;
+    lull_trial_want_change(&plan_controller->evidence);
+    if (iteration->is_whole)
+        lull_trial_make_change(&plan_controller->evidence);
+}
+
 void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_controller,
                                          const struct lull_plan_controller_iteration *iteration)
 {
@@ -295,24 +317,18 @@ void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_contr
         lull_plan_controller_slot_of(plan_controller, iteration->number);
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const double length_ms = (double)(iteration->end_ns - iteration->begin_ns) * 1e-6;
-    const bool never_ends =
-        iteration->is_disturbed && plan_controller->evidence.set_aside >= MAX_DISTURBED;
 
-    if (slot->number != iteration->number || slot->test != trial->test || !has_pairs(trial))
+    if (slot->number != iteration->number || slot->test != trial->test || !has_pairs(trial) ||
+        has_other_work(plan_controller, iteration, length_ms))
         return;
     if (!slot->has_place) {
         lull_trial_take_unplaced(&plan_controller->evidence, LEADER_RANK, iteration->number,
                                  length_ms, slot->plan == LULL_PLAN_CONTROLLER_HIGHEST);
         return;
     }
-    /* While something else holds the job up, a plan does not slow
-     * it down, so any plan would seem harmless. */
-    if (never_ends && trial->phase == LULL_PLAN_CONTROLLER_TRYING) {
-        give_way(plan_controller, iteration->number + 2);
-        return;
-    }
-    if (!iteration->is_whole || (iteration->is_disturbed && !never_ends))
-        lull_trial_disturb(&plan_controller->evidence);
+    if (iteration->is_disturbed)
+        lull_trial_disturb(&plan_controller->evidence, &slot->place);
+    note_clocks(plan_controller, iteration, &slot->place);
     /* The iteration that begins now was decided before. */
     act_on(plan_controller,
            lull_trial_add(&plan_controller->evidence, LEADER_RANK, &slot->place, length_ms,

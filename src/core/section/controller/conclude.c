@@ -245,7 +245,10 @@ void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_
         conclude_verdict(controller, LULL_VERDICT_UNPROVEN);
         break;
     case LULL_TRIAL_GIVES_UP:
-        conclude_abandon(controller);
+        if (controller->trial.kind == LULL_TRIAL_CHECK)
+            conclude_verdict(controller, LULL_VERDICT_UNPROVEN);
+        else
+            conclude_abandon(controller);
         break;
     case LULL_TRIAL_UNTRIED:
         conclude_defer(controller);

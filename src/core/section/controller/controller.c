@@ -304,8 +304,15 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
 
 void lull_controller_take_disturbance(struct lull_controller *controller, uint32_t index)
 {
-    if (lull_controller_is_active(&controller->gpus[index]))
-        lull_trial_disturb(&controller->trial);
+    const struct lull_controlled_gpu *gpu = &controller->gpus[index];
+    struct lull_pair_slot slot;
+
+    if (!lull_controller_is_active(gpu))
+        return;
+    if (lull_trial_slot(&controller->trial, index, lull_track_iteration(gpu->track), &slot))
+        lull_trial_disturb(&controller->trial, &slot);
+    else
+        lull_trial_disturb(&controller->trial, NULL);
 }
 
 void lull_controller_take_power(struct lull_controller *controller, uint32_t index, double power_w)
