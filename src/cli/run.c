@@ -20,6 +20,7 @@
 #include "cli/shared/command.h"
 #include "cli/report/page.h"
 #include "core/section/agreement.h"
+#include "core/stats/random.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/run/run.h"
 #include "governor/run/run_comparison.h"
@@ -223,6 +224,11 @@ static const struct lull_option rows[] = {
                "Confidence level over all clocks tried in a run that no clock slower than "
                "--tolerance passes the guard's proof.",
                .least = 0.5, .most = 0.999999, .is_open = true, .default_value = "95%"),
+    LULL_VALUE(
+        "seed", "N", WHOLE, struct run_arguments, run.control.seed,
+        "Seed of the coins that order the iterations at lower clocks; for several nodes of a "
+        "plan the same on each. The report has the seed of a run.",
+        .least = 1, .most = (double)LULL_SEED_MAX, .otherwise = "another one in each run"),
     LULL_VALUE("tail-tolerance", "RATIO", RATIO, struct run_arguments,
                run.control.tail_tolerance_ratio,
                "How much longer the slowest of a hundred iterations may become, in addition to the "

@@ -352,6 +352,25 @@ static void test_nodes_are_found(void **state)
     assert_true(nodes.self == 0 && nodes.count == 2);
 }
 
+static void test_a_job_has_its_own_seed_on_all_nodes(void **state)
+{
+    uint64_t seed;
+
+    (void)state;
+    unsetenv("SLURM_JOB_ID");
+    assert_int_equal(lull_nodes_seed(), 0);
+    setenv("SLURM_JOB_ID", "4711", 1);
+    setenv("SLURM_STEP_ID", "0", 1);
+    seed = lull_nodes_seed();
+    assert_true(seed > 0);
+    setenv("SLURM_NODEID", "1", 1);
+    assert_int_equal(lull_nodes_seed(), seed);
+    setenv("SLURM_STEP_ID", "1", 1);
+    assert_int_not_equal(lull_nodes_seed(), seed);
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_STEP_ID");
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -366,6 +385,7 @@ int main(void)
         TEST(test_a_key_that_others_can_read_is_refused),
         cmocka_unit_test(test_a_key_is_derived_from_its_secret),
         cmocka_unit_test(test_nodes_are_found),
+        cmocka_unit_test(test_a_job_has_its_own_seed_on_all_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -208,6 +208,11 @@ uint32_t lull_agreement_window(const struct lull_agreement *agreement)
     return longest;
 }
 
+uint64_t lull_agreement_seed(const struct lull_agreement *agreement)
+{
+    return agreement->nodes[0].proposal.incarnation;
+}
+
 uint32_t lull_agreement_received(const struct lull_agreement *agreement)
 {
     uint32_t received = 0;

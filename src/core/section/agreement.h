@@ -95,6 +95,9 @@ struct lull_agreement_clock lull_agreement_clock(const struct lull_agreement *ag
 /* The longest block that any node requests, so that all measure in the same iterations. */
 uint32_t lull_agreement_window(const struct lull_agreement *agreement);
 
+/* A number that all nodes know once they agree, and that differs from run to run. */
+uint64_t lull_agreement_seed(const struct lull_agreement *agreement);
+
 /* The number of nodes that have ever been heard, including this one. */
 uint32_t lull_agreement_received(const struct lull_agreement *agreement);
 

@@ -31,7 +31,7 @@ double lull_carry_over_find(const struct lull_carry_over *carry, double min_rati
     if (!lull_carry_over_is_tested(carry) || excess <= min_ratio)
         return 0.0;
     deviation = sqrt((carry->exposed.squares + carry->clean.squares) / freedom *
-                 (1.0 / exposed + 1.0 / clean));
+                     (1.0 / exposed + 1.0 / clean));
     if (deviation > 0.0 && 1.0 - lull_student_cdf(excess / deviation, freedom) > error)
         return 0.0;
     return excess + max_errors * deviation;

@@ -28,8 +28,8 @@ void lull_carry_over_add(struct lull_carry_over *carry, bool is_exposed, double 
  * compared with the scatter of blocks. */
 bool lull_carry_over_is_tested(const struct lull_carry_over *carry);
 
-/* Returns how much slower exposed blocks are, at most (by two standard errors), where they are slower
- * by min_ratio (>= 0) or more, and by chance only with this error; else 0. */
+/* Returns how much slower exposed blocks are, at most (by two standard errors), where they are
+ * slower by min_ratio (>= 0) or more, and by chance only with this error; else 0. */
 double lull_carry_over_find(const struct lull_carry_over *carry, double min_ratio, double error);
 
 #endif

@@ -13,6 +13,15 @@ struct lull_random {
     uint64_t state[4];
 };
 
+/* The largest seed: JSON readers keep integers of 53 bits exactly. */
+#define LULL_SEED_MAX ((UINT64_C(1) << 53) - 1)
+
+/* Returns a seed from 1 to LULL_SEED_MAX for any number. */
+static inline uint64_t lull_seed_from(uint64_t number)
+{
+    return number % LULL_SEED_MAX + 1;
+}
+
 void lull_random_init(struct lull_random *random, uint64_t seed);
 uint64_t lull_random_next(struct lull_random *random);
 

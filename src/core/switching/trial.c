@@ -9,8 +9,9 @@
 
 /* Share of the wanted changes of clocks that must be made for a pair of a screen or watch to count.
  * After so many pairs that fall short of it the next one counts all the same. A proof or check is
- * given up after as many pairs if fewer of all its changes were made. Measured on a recorded job in virtual time (bench/bench_latency.py): with the rule gaps save 93
- * to 99 % of what is possible, before 73 to 100 %. */
+ * given up after as many pairs if fewer of all its changes were made. Measured on a recorded job in
+ * virtual time (bench/bench_latency.py): with the rule gaps save 93 to 99 % of what is possible,
+ * before 73 to 100 %. */
 static const double min_tried = 0.25;
 enum { MAX_UNTRIED = 14 };
 /* Pairs of a screen that fall short before its owner is informed. */
@@ -379,10 +380,9 @@ static double untried_ratio(const struct lull_trial *trial)
 /* Nothing that this proof or check finds could say how harmless its candidate is. */
 static bool proof_is_void(const struct lull_trial *trial)
 {
-    return trial_proves(trial) &&
-           ((has_disturbance(trial) && !is_set_aside(trial)) ||
-            (trial->next_pair - trial->joined_pair >= MAX_UNTRIED &&
-             untried_ratio(trial) > 1.0 - min_tried));
+    return trial_proves(trial) && ((has_disturbance(trial) && !is_set_aside(trial)) ||
+                                   (trial->next_pair - trial->joined_pair >= MAX_UNTRIED &&
+                                    untried_ratio(trial) > 1.0 - min_tried));
 }
 
 /* The verdict so far: degraded if either guard says so; not degraded only if both do. */

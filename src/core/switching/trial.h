@@ -21,9 +21,9 @@
  *
  * Pairs with another disturbance, such as heat, are discarded, but not without limit: after some in
  * a row one counts nevertheless. A proof or check that would have to count one gives up instead,
- * because a clock that is limited anyway does not make the job slower, so it would accept any point.
- * Whether it discards a pair depends on the disturbances of the block at the reference alone: the
- * candidate may be the cause of the others.
+ * because a clock that is limited anyway does not make the job slower, so it would accept any
+ * point. Whether it discards a pair depends on the disturbances of the block at the reference
+ * alone: the candidate may be the cause of the others.
  *
  * Screens and watches discard pairs with too few changes of clocks as well. In a proof or check
  * every pair counts, and what its pairs may show is as much less than tolerated as changes are

@@ -11,8 +11,8 @@
  * iterations. */
 static const double carry_share = 0.25;
 enum { WASHOUT_MAX = 31 };
-/* Chance to see a carry-over at one look where there is none. Default: the first costs longer blocks
- * or more pairs only. With the second a proof is given up. */
+/* Chance to see a carry-over at one look where there is none. Default: the first costs longer
+ * blocks or more pairs only. With the second a proof is given up. */
 static const double false_alarm = 0.05;
 static const double false_refusal = 0.01;
 
@@ -46,8 +46,7 @@ static double find_carry(const struct lull_trial *trial, const struct lull_trial
 bool lull_trial_lacks_carry_test(const struct lull_trial *trial, const struct lull_trial_rank *rank)
 {
     return trial->kind != LULL_TRIAL_SCREEN && lull_trial_follows_job(trial) &&
-           (!lull_carry_over_is_tested(&rank->carry) ||
-            find_carry(trial, rank, false_alarm) > 0.0);
+           (!lull_carry_over_is_tested(&rank->carry) || find_carry(trial, rank, false_alarm) > 0.0);
 }
 
 /* Returns whether a rank's rhythm is known now that was not known when the trial began. */
@@ -71,8 +70,8 @@ enum lull_trial_carry lull_trial_find_carry(struct lull_trial *trial, bool may_l
     double most = 0.0;
 
     for (uint32_t i = 0; i < trial->config.rank_count; i++)
-        most = fmax(most, find_carry(trial, &trial->ranks[i],
-                                     lengthens ? false_alarm : false_refusal));
+        most = fmax(most,
+                    find_carry(trial, &trial->ranks[i], lengthens ? false_alarm : false_refusal));
     if (most <= 0.0)
         return LULL_TRIAL_CARRY_NONE;
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {

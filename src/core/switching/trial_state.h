@@ -55,8 +55,8 @@ void lull_trial_add_to_carry(const struct lull_trial *trial, struct lull_trial_r
  * that keep in step without messages cannot change the schedule individually. */
 bool lull_trial_follows_job(const struct lull_trial *trial);
 
-/* A proof or check must not pass before the rank's carry-over has been tested, nor where it looks as
- * if there were one. */
+/* A proof or check must not pass before the rank's carry-over has been tested, nor where it looks
+ * as if there were one. */
 bool lull_trial_lacks_carry_test(const struct lull_trial *trial,
                                  const struct lull_trial_rank *rank);
 

@@ -110,14 +110,24 @@ static void settle_pair(struct lull_whole_bound *bound, bool is_whole)
         lull_guard_add(&bound->point, pair->reference_ms, pair->reference_ms + slowdown_ms);
 }
 
+/* The bound of the present point's slowdown. */
+static struct lull_guard_estimate find_point_bound(const struct lull_whole_bound *bound)
+{
+    const double k = (double)bound->bounded_points + 1.0;
+    struct lull_guard point = bound->point;
+    struct lull_guard_estimate estimate;
+
+    point.config.error = bound->error / ((k + 1.0) * (k + 2.0));
+    lull_guard_estimate(&point, &estimate);
+    return estimate;
+}
+
 static void settle_stretch(struct lull_whole_bound *bound)
 {
     const struct lull_whole_pair *pair = &bound->pair;
     const double expected_ms = pair->lowered * effect_ms(bound);
-    struct lull_guard_estimate estimate;
+    const struct lull_guard_estimate estimate = find_point_bound(bound);
 
-    bound->point.config.error = bound->error / 2.0;
-    lull_guard_estimate(&bound->point, &estimate);
     if (!isfinite(estimate.upper_ratio)) {
         bound->lost_ms += pair->excess_ms;
         bound->variance += pair->excess_ms * pair->excess_ms;
@@ -184,6 +194,8 @@ void lull_whole_bound_break(struct lull_whole_bound *bound)
 void lull_whole_bound_change_point(struct lull_whole_bound *bound, const struct lull_guard *seen)
 {
     whole_bound_settle(bound, false);
+    if (isfinite(find_point_bound(bound).upper_ratio))
+        bound->bounded_points++;
     bound->point = seen != NULL ? *seen : (struct lull_guard){0};
 }
 

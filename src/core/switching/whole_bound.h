@@ -18,9 +18,11 @@
  *
  * Stretches without a reference block of their own, such as the pair under way, are not protected
  * by a coin. They are charged with the upper bound of the point's slowdown, from all its pairs, or
- * with their excess over the last reference iterations if that is more. If the point has no bound
- * yet, their excess counts, and counts as uncertain as a whole. Other iterations that may have been
- * low are charged with their excess over the last reference iterations, where it is positive.
+ * with their excess over the last reference iterations if that is more. The bounds of all points
+ * share half of the error: the k-th one that has a bound takes 2 / ((k + 1) (k + 2)) of it. If the
+ * point has no bound yet, their excess counts, and counts as uncertain as a whole. Other iterations
+ * that may have been low are charged with their excess over the last reference iterations, where it
+ * is positive.
  *
  * Harm may grow with low iterations in a row, so that blocks beside the reference show less of it.
  * The excess of the whole pair over its reference block is charged if it is more than d, by more
@@ -77,6 +79,7 @@ struct lull_whole_bound {
     double variance;    /* ...its variance from the coins, ms^2... */
     double charged_ms;  /* ...and what is charged beyond it for stretches without a reference */
     struct lull_guard point; /* the pairs of the present point */
+    uint32_t bounded_points; /* former ones that have had a bound */
     struct lull_whole_pair pair;
 };
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "core/section/controller/job_node.h"
+#include "core/stats/random.h"
 #include "governor/peers/job_key.h"
 
 /* Retry interval for reading the key of the first node. */
@@ -74,6 +75,27 @@ int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err)
                           "the launcher does not set the number of this node and of all nodes (at "
                           "most %d); use --node I/N",
                           LULL_AGREEMENT_MAX_NODES);
+}
+
+/* Variables that batch systems set alike on all nodes of a job, and of a step within it. */
+static const char *const job_variables[][2] = {
+    {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+    {"PBS_JOBID", NULL},
+    {"LSB_JOBID", NULL},
+    {"FLUX_JOB_ID", NULL},
+};
+
+uint64_t lull_nodes_seed(void)
+{
+    for (size_t i = 0; i < sizeof(job_variables) / sizeof(job_variables[0]); i++) {
+        const char *const job = getenv(job_variables[i][0]);
+        const char *const step = job_variables[i][1] != NULL ? getenv(job_variables[i][1]) : NULL;
+
+        if (job == NULL)
+            continue;
+        return lull_seed_from(lull_text_hash(job) * 31 + (step != NULL ? lull_text_hash(step) : 0));
+    }
+    return 0;
 }
 
 /* ---- opening ----------------------------------------------------------------------------- */

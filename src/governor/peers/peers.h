@@ -38,6 +38,10 @@ int lull_nodes_parse(const char *text, struct lull_nodes *nodes_out);
  */
 int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err);
 
+/* Returns a seed that all nodes of the job know without a message, and that differs from job to
+ * job; 0: the launcher sets no number of the job. */
+uint64_t lull_nodes_seed(void);
+
 /* Result of the agreement, for the report. */
 struct lull_peers_summary {
     uint32_t nodes;

@@ -109,6 +109,8 @@ int lull_plan_runner_create(const struct lull_plan_runner_setup *setup,
     runner->config.tolerance_ratio = setup->config->tolerance_ratio;
     runner->config.confidence = setup->config->confidence;
     runner->config.observe_only = setup->config->observe_only;
+    runner->config.seed = setup->config->seed;
+    runner->shared_seed = setup->shared_seed;
     runner->node_gpu_count = lull_min_u32(setup->gpu_count, LULL_PLAN_CONTROLLER_MAX_GPUS);
     for (uint32_t i = 0; i < runner->node_gpu_count; i++)
         runner->gpus[i].info = lull_device_info(setup->devices, setup->gpus[i]);
@@ -159,6 +161,8 @@ static int create_plan_controller(struct lull_plan_runner *runner)
 
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         counts[i] = lull_device_plan_count(&problem, (uint32_t)runner->gpus[i].device);
+    if (runner->gpu_count < runner->world)
+        runner->config.seed = runner->shared_seed;
     runner->plan_controller =
         lull_plan_controller_create(&runner->config, runner->gpu_count, counts);
     if (runner->plan_controller == NULL)

@@ -44,10 +44,13 @@ struct lull_plan_runner;
 
 /* The inputs of a plan runner. Plans and devices must live until destroy. */
 struct lull_plan_runner_setup {
-    const struct lull_plan_file *plans;          /* of the same pipeline, tried in this order */
-    uint32_t plan_count;                         /* 1..LULL_PLAN_RUNNER_MAX_PLANS */
-    const struct lull_controller_config *config; /* tolerance, confidence and observe_only count */
+    const struct lull_plan_file *plans; /* of the same pipeline, tried in this order */
+    uint32_t plan_count;                /* 1..LULL_PLAN_RUNNER_MAX_PLANS */
+    const struct lull_controller_config
+        *config; /* tolerance, confidence, seed, observe_only count */
     struct lull_devices *devices;
+    uint64_t shared_seed; /* of coins, on all nodes of the job the same. Where all ranks are on this
+                           * node, config->seed is used. */
     const uint32_t *gpus; /* indices of devices, in the order in which the ranks must use them */
     uint32_t gpu_count;
 };

@@ -53,6 +53,7 @@ struct lull_plan_runner {
     const struct lull_plan_file *plans; /* borrowed */
     uint32_t plan_count;
     struct lull_plan_controller_config config;
+    uint64_t shared_seed;
     struct lull_control *control; /* the control whose decider this is; borrowed */
     int64_t logged_until_ns;      /* end of the last iteration in the run logs; 0: none */
     uint32_t node_gpu_count;

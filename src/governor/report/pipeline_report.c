@@ -229,7 +229,8 @@ static json_t *pipeline_report_side_json(const struct side *side)
     return object;
 }
 
-static json_t *slowdown_json(const struct lull_guard_estimate *slowdown, double confidence)
+static json_t *slowdown_json(const struct lull_guard_estimate *slowdown, double confidence,
+                             uint64_t seed)
 {
     json_t *object = json_object();
 
@@ -237,6 +238,7 @@ static json_t *slowdown_json(const struct lull_guard_estimate *slowdown, double 
     lull_field_known(object, "slowdown_upper_ratio", slowdown->upper_ratio, slowdown->pairs >= 2);
     lull_field_integer(object, "pairs", (json_int_t)slowdown->pairs);
     lull_field_number(object, "confidence_ratio", confidence);
+    lull_field_integer(object, "seed", (json_int_t)seed);
     return object;
 }
 
@@ -349,7 +351,9 @@ static json_t *carried_out_json(const struct lull_report *report, const struct l
     lull_field_number(object, "saving_ratio", pipeline_report_saving(&outcome));
     lull_field_json(object, "reference", pipeline_report_side_json(&outcome.sides[REFERENCE]));
     lull_field_json(object, "planned", pipeline_report_side_json(&outcome.sides[PLANNED]));
-    lull_field_json(object, "slowdown", slowdown_json(&outcome.slowdown, report->confidence));
+    lull_field_json(object, "slowdown",
+                    slowdown_json(&outcome.slowdown, report->confidence,
+                                  lull_plan_controller_seed(plan_controller)));
     lull_field_integer(object, "late_raisings",
                        (json_int_t)lull_plan_controller_late(plan_controller));
     lull_field_integer(object, "withdrawals", withdrawals);

@@ -241,6 +241,10 @@ static json_t *guard_json(const struct lull_report *report)
                      now.slowdown.pairs >= 2);
     lull_field_number(object, "confidence_ratio", report->confidence);
     lull_field_known(object, "rarest_excluded_ratio", now.rarest_excluded, now.is_proven);
+    if (report->managed != NULL)
+        lull_field_integer(object, "seed", (json_int_t)now.seed);
+    else
+        lull_field_json(object, "seed", json_null());
     return object;
 }
 

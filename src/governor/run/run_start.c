@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/stats/random.h"
 #include "governor/run/opening.h"
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
@@ -173,6 +174,8 @@ static int prepare_plan_runner(struct lull_run_pass *pass,
 {
     struct lull_managed_run *run = pass->run;
     const struct lull_plan_file *plans = run->plans.files;
+    const uint64_t given_seed = run->options->control.seed;
+    const uint64_t shared_seed = given_seed != 0 ? given_seed : lull_nodes_seed();
     uint32_t plan_count = run->plans.count;
 
     if (run->options->online.schedule != NULL) {
@@ -190,6 +193,7 @@ static int prepare_plan_runner(struct lull_run_pass *pass,
     return lull_plan_runner_create(&(struct lull_plan_runner_setup){.plans = plans,
                                                                     .plan_count = plan_count,
                                                                     .config = config,
+                                                                    .shared_seed = shared_seed,
                                                                     .devices = run->devices,
                                                                     .gpus = run->gpus,
                                                                     .gpu_count = run->gpu_count},
@@ -293,10 +297,9 @@ int lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only, struct 
     if (!observe_only)
         join_nodes(pass);
     config.together = pass->peers != NULL;
-    /* Each run has its own coins. The nodes of one job share no other number.
-     */
-    if (!config.together)
-        config.seed = (uint64_t)lull_now_ns();
+    /* Each run has its own coins. */
+    if (config.seed == 0 && !config.together)
+        config.seed = lull_seed_from((uint64_t)lull_now_ns());
     if (prepare_plan_runner(pass, &config, &err) < 0)
         lull_run_note(run, err.text);
     if (pass->runner != NULL && !config.observe_only)

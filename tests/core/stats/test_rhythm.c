@@ -66,9 +66,9 @@ static void test_carry_over_needs_both_kinds_and_is_seldom_found_by_chance(void 
             lull_carry_over_add(&none, is_exposed, noise);
             lull_carry_over_add(&some, is_exposed, noise + 0.02 * is_exposed);
         }
-        alarms += lull_carry_over_find(&none, 0.0) > 0.0;
-        found += lull_carry_over_find(&some, 0.0025) > 0.02;
-        holds(lull_carry_over_find(&some, 0.03) <= 0.0, seed);
+        alarms += lull_carry_over_find(&none, 0.0, 0.05) > 0.0;
+        found += lull_carry_over_find(&some, 0.0025, 0.05) > 0.02;
+        holds(lull_carry_over_find(&some, 0.03, 0.05) <= 0.0, seed);
     }
     assert_true(alarms > 20 && alarms < 80);
     assert_true(found > 900);

@@ -93,8 +93,8 @@ static void test_f17_heat_ends_a_check(void **state)
     assert_int_equal(set_aside, 3);
 }
 
-/* Half of the clock changes are made, and harm grows with them: 1.5 % with all of them. Before, such
- * a candidate passed. A harmless one does. */
+/* Half of the clock changes are made, and harm grows with them: 1.5 % with all of them. Before,
+ * such a candidate passed. A harmless one does. */
 static void test_missing_changes_do_not_hide_harm(void **state)
 {
     static const double harms[] = {0.015, 0.0};

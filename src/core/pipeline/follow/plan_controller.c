@@ -389,6 +389,11 @@ void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_contr
         lull_trial_estimate_test(&plan_controller->evidence, estimate_out);
 }
 
+uint64_t lull_plan_controller_seed(const struct lull_plan_controller *plan_controller)
+{
+    return plan_controller->config.seed;
+}
+
 uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller)
 {
     return plan_controller->late;

@@ -44,6 +44,7 @@ struct lull_plan_controller_config {
     double tolerance_ratio;     /* slowdown that is allowed beyond the plan's own, (0, 1] */
     double confidence;          /* of all "not degraded" of a run together, (0.5, 1) */
     uint32_t window_iterations; /* measured in each block of a pair, >= 1 */
+    uint64_t seed;              /* of the coins that order pairs; on all nodes of a job the same */
     bool observe_only;          /* counts iterations, never commands */
     bool is_trusted; /* no trial: the plan holds until it is replaced, nothing is measured */
 };
@@ -202,6 +203,9 @@ double lull_plan_controller_call_ms(const struct lull_plan_controller *plan_cont
 enum lull_plan_controller_trouble
 lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
                              uint32_t *withdrawals_out);
+
+/* Returns the seed of its coins. */
+uint64_t lull_plan_controller_seed(const struct lull_plan_controller *plan_controller);
 
 /* Number of raisings that took effect only after the operation that they were for had started. */
 uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller);

@@ -83,6 +83,7 @@ void lull_plan_controller_init_evidence(struct lull_plan_controller *plan_contro
         .confidence = plan_controller->config.confidence,
         .most_set_aside = MAX_DISTURBED,
         .first_stretch = FIRST_STRETCH,
+        .seed = plan_controller->config.seed,
         .most_stretch = LONGEST_STRETCH,
     };
 

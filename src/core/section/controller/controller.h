@@ -103,8 +103,9 @@ struct lull_controller_config {
     double steady_tolerance_ratio; /* slowdown that the steady point may cost by estimate; at most
                                     * tolerance_ratio counts */
     double swing_ratio; /* permitted increase of the node's power swings over the reference, >= 0 */
-    uint64_t seed;    /* of the coins by which trials are ordered; on all nodes of a job the same */
-    bool only_steady; /* one steady point, whatever sections there are */
+    uint64_t seed; /* of the coins by which trials are ordered; on all nodes of a job the same; 0:
+                    * the nodes agree on one (lull_controller_share_seed) */
+    bool only_steady;   /* one steady point, whatever sections there are */
     bool only_sections; /* no steady point */
     bool observe_only;  /* learn sections, never command anything */
     bool together;      /* other nodes of the job decide with this one: see lull_controller_agree */
@@ -217,6 +218,7 @@ struct lull_controller_view {
     struct lull_whole_slowdown whole; /* of the run so far, trials and all; valid at any time */
     struct lull_loss_left loss_left;  /* time that trials and lowered points may have cost the rank
                                        * that has least of it left */
+    uint64_t seed;                    /* of the coins */
     double rarest_excluded; /* the smallest share of iterations with harm that is excluded at the
                              * accepted points, with the confidence of the run; 1: nothing is
                              * accepted */
@@ -336,6 +338,10 @@ void lull_controller_receive(struct lull_controller *controller, const struct lu
 
 /* Blocks are to be at least this long, so that all nodes measure in the same iterations. */
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations);
+
+/* The nodes know this number alike: their coins come from it, unless the configuration has a seed.
+ * It must not change while they are in step. */
+void lull_controller_share_seed(struct lull_controller *controller, uint64_t seed);
 
 /* The length of the blocks that this node wants for its proofs, iterations. */
 uint32_t lull_controller_window(const struct lull_controller *controller);

@@ -340,6 +340,7 @@ void lull_job_node_apply(struct lull_job_node *node, const struct lull_job_node_
                               clock.from_iteration, point_refused(view, target, clock.refused_mhz));
     }
     lull_controller_align(view->controller, lull_agreement_window(node->agreement));
+    lull_controller_share_seed(view->controller, lull_agreement_seed(node->agreement));
 }
 
 uint32_t lull_job_node_received(const struct lull_job_node *node)

@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "base/minmax.h"
+#include "core/stats/random.h"
 #include "core/section/controller/state.h"
 
 /* The longest block that peers can request, iterations: a bound on what comes from outside. */
@@ -57,6 +58,12 @@ bool lull_controller_set_agreed(struct lull_controller *controller, uint32_t ind
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations)
 {
     controller->aligned_window = lull_min_u32(window_iterations, ALIGNED_WINDOW_MAX);
+}
+
+void lull_controller_share_seed(struct lull_controller *controller, uint64_t seed)
+{
+    if (controller->config.seed == 0)
+        controller->trial.config.seed = lull_seed_from(seed);
 }
 
 /* All ranks of this node are in the same iteration, or the next; *next_out: one not yet begun. */

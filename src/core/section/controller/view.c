@@ -35,6 +35,7 @@ struct lull_controller_view lull_controller_look(const struct lull_controller *c
         .swings = &controller->swings,
         .whole = lull_trial_whole(&controller->trial),
         .loss_left = lull_trial_loss_left(&controller->trial),
+        .seed = controller->trial.config.seed,
         .rarest_excluded = lull_trial_rarest_excluded(&controller->trial),
     };
 

@@ -507,6 +507,41 @@ static void test_no_gpu_is_two_iterations_ahead_of_the_leader(void **state)
     lull_plan_controller_destroy(plan_controller);
 }
 
+/* Marks which of the first iterations run at a harmless plan, in a run with this seed. */
+static void mark_planned(uint64_t seed, bool planned[100])
+{
+    static const struct lull_plan_controller_op op = {3, 0, 1};
+    static const uint32_t counts[] = {1};
+    const struct lull_plan_controller_op *ops[] = {&op};
+    struct lull_plan_controller_config config;
+    struct lull_plan_controller *plan_controller;
+
+    lull_plan_controller_config_default(&config);
+    config.seed = seed;
+    plan_controller = lull_plan_controller_create(&config, 1, counts);
+    assert_int_equal(lull_plan_controller_seed(plan_controller), seed);
+    assert_int_equal(lull_plan_controller_add_plan(plan_controller, ops, 0.0), 0);
+    for (int64_t i = 0; i < 100; i++) {
+        lull_plan_controller_take_edge(plan_controller, 0, 0, false, (i + 1) * 1000000);
+        planned[i] =
+            lull_plan_controller_slot_of(plan_controller, plan_controller->iteration)->plan >= 0;
+        lull_plan_controller_take_edge(plan_controller, 0, 0, true, (i + 1) * 1000000 + 500000);
+    }
+    lull_plan_controller_destroy(plan_controller);
+}
+
+static void test_coins_follow_the_seed(void **state)
+{
+    bool planned[3][100];
+
+    (void)state;
+    mark_planned(1, planned[0]);
+    mark_planned(1, planned[1]);
+    mark_planned(2, planned[2]);
+    assert_memory_equal(planned[0], planned[1], sizeof(planned[0]));
+    assert_memory_not_equal(planned[0], planned[2], sizeof(planned[0]));
+}
+
 /* One GPU of three operations at a plan that makes every other iteration slower, by 3 %. Those lose
  * an operation. Returns whether the plan is kept. */
 static bool is_kept_where_slow_iterations_lose(uint64_t seed)
@@ -531,8 +566,9 @@ static bool is_kept_where_slow_iterations_lose(uint64_t seed)
 
         for (uint32_t op = 0; op < 3; op++) {
             lull_plan_controller_take_edge(plan_controller, 0, op + loses, false, now_ns);
-            if (op == 0 && lull_plan_controller_slot_of(plan_controller, plan_controller->iteration)
-                                   ->plan >= 0) {
+            if (op == 0 &&
+                lull_plan_controller_slot_of(plan_controller, plan_controller->iteration)->plan >=
+                    0) {
                 loses = lull_random_below(&random, 2) == 0;
                 length_ms *= loses ? 1.03 : 1.0;
             }
@@ -576,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_no_gpu_is_two_iterations_ahead_of_the_leader),
         cmocka_unit_test(test_a_gpu_that_does_not_follow_ends_the_plan),
         cmocka_unit_test(test_lost_operations_do_not_hide_harm),
+        cmocka_unit_test(test_coins_follow_the_seed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
