@@ -5,6 +5,7 @@
  * Usage: audit_guard verdict|run|looks KEY=VALUE...
  *   noise=KIND:...  harm=KIND:...  (guard/noise.h, guard/harm.h)
  *   ranks= points= sections= (0: one steady point) both=0|1 free=0|1 ms= extra=
+ *   straggle=SHARE straggle-every=ITERATIONS
  *   tolerance=
  *   runs= iterations= seed=
  *
@@ -66,6 +67,7 @@ static bool take(struct audit *audit, const char *key, const char *value)
         {"points", &audit->job.points},
         {"sections", &audit->job.sections},
         {"extra", &audit->job.extra_every},
+        {"straggle-every", &audit->job.straggle_every},
         {"runs", &audit->runs},
         {"iterations", &audit->iterations},
     };
@@ -85,6 +87,8 @@ static bool take(struct audit *audit, const char *key, const char *value)
         audit->job.free_ranks = strcmp(value, "1") == 0;
     else if (strcmp(key, "ms") == 0)
         audit->job.iteration_ms = strtod(value, NULL);
+    else if (strcmp(key, "straggle") == 0)
+        audit->job.straggle = strtod(value, NULL);
     else if (strcmp(key, "tolerance") == 0)
         audit->job.tolerance_ratio = strtod(value, NULL);
     else if (strcmp(key, "seed") == 0)

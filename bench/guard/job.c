@@ -39,7 +39,7 @@ struct rank {
     uint32_t section; /* of this iteration, from 0 */
     double left_ms;   /* of the phase, at full speed */
     double factor;    /* noise of this iteration */
-    double factors;   /* of all that have ended */
+    double factors;   /* of all that have ended, with the straggler's time */
     double ended_ms;  /* when the last one did */
     uint32_t iteration;
     double done_ms[AUDIT_MAX_POINTS]; /* work of this section, or iteration, at each point */
@@ -68,6 +68,8 @@ struct audit_job {
     struct audit_noise noise[AUDIT_MAX_RANKS]; /* the first one holds for coupled ranks */
     struct audit_harm harm[AUDIT_MAX_RANKS];
     struct rank ranks[AUDIT_MAX_RANKS];
+    uint32_t straggler;
+    uint32_t next_straggler; /* iteration from which another rank is it */
     double now_ms;
     double driver_free_ms;
 };
@@ -131,6 +133,8 @@ static void call(struct audit_job *job, uint32_t index, uint16_t operation, bool
     };
 
     lull_controller_take_call(job->controller, index, &edge);
+    if (is_own && job->config.straggle > 0.0)
+        lull_controller_take_collective(job->controller, index, &edge);
 }
 
 static void begin_computing(struct audit_job *job, uint32_t index)
@@ -140,6 +144,8 @@ static void begin_computing(struct audit_job *job, uint32_t index)
 
     rank->phase = COMPUTING;
     rank->left_ms = compute_ms(job) * rank->factor * (1.0 + jitter);
+    if (index == job->straggler)
+        rank->left_ms *= 1.0 + job->config.straggle;
     rank->lost_since_left = 0.0;
 }
 
@@ -220,13 +226,28 @@ static double lost_together(const struct audit_job *job, uint32_t index)
     return most;
 }
 
+/* Another rank becomes the straggler, after a time that has no memory. */
+static void change_straggler(struct audit_job *job)
+{
+    const double mean = job->config.straggle_every;
+    const uint32_t others = job->config.ranks - 1;
+
+    if (job->config.straggle_every == 0 || job->ranks[0].iteration < job->next_straggler)
+        return;
+    job->straggler += 1 + (uint32_t)(audit_random_uniform(&job->random) * others);
+    job->straggler %= job->config.ranks;
+    job->next_straggler = job->ranks[0].iteration + 1 +
+                          (uint32_t)(-mean * log(1.0 - audit_random_uniform(&job->random)));
+}
+
 static void end_iteration(struct audit_job *job, uint32_t index)
 {
     struct rank *rank = &job->ranks[index];
     const uint32_t domain = domain_of(job, index);
 
     rank->iteration++;
-    rank->factors += rank->factor;
+    rank->factors += rank->factor * (1.0 + job->config.straggle * section_count(job) *
+                                               compute_ms(job) / job->config.iteration_ms);
     rank->ended_ms = job->now_ms;
     rank->section = 0;
     lull_controller_take_power(job->controller, index, rank->point == 0 ? reference_w : low_w);
@@ -240,6 +261,8 @@ static void end_iteration(struct audit_job *job, uint32_t index)
     } else {
         rank->factor = job->ranks[0].factor;
     }
+    if (index == 0)
+        change_straggler(job);
     rank->was_low = false;
 }
 
@@ -519,6 +542,8 @@ double audit_job_slowdown(const struct audit_job *job)
     const uint32_t ranks = job->config.free_ranks ? job->config.ranks : 1;
     double most = 0.0;
 
+    if (job->config.straggle > 0.0)
+        return audit_job_clocked_slowdown(job);
     for (uint32_t i = 0; i < ranks; i++)
         if (job->ranks[i].iteration > 0)
             most = fmax(most, job->ranks[i].lost / job->ranks[i].iteration);

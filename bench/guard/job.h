@@ -10,7 +10,8 @@
  * whatever runs while the clock is low; with sections it lengthens the section that was low, and
  * computation that runs low, at a steady point too, is slower in proportion to the clock. The loss
  * is counted without noise: the work done low, in iterations of the unmanaged job, times what it
- * costs on average.
+ * costs on average. With a straggler the loss is that of the job's clock: others wait for it, so a
+ * low clock of theirs costs nothing at first.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -30,12 +31,14 @@ struct audit_job_config {
     struct audit_noise_spec noise;
     struct audit_harm_spec harm;
     uint32_t ranks;
-    uint32_t points;      /* clocks, the reference included; at most AUDIT_MAX_POINTS */
-    uint32_t sections;    /* 0: one steady point is sought */
-    bool has_both;        /* sections and then a steady point for the computation */
-    bool free_ranks;      /* no rank waits for another; only the last one is harmed */
-    double iteration_ms;  /* unmanaged, without noise */
-    uint32_t extra_every; /* an extra call at the end of every so many iterations; 0: never */
+    uint32_t points;         /* clocks, the reference included; at most AUDIT_MAX_POINTS */
+    uint32_t sections;       /* 0: one steady point is sought */
+    bool has_both;           /* sections and then a steady point for the computation */
+    bool free_ranks;         /* no rank waits for another; only the last one is harmed */
+    double iteration_ms;     /* unmanaged, without noise */
+    double straggle;         /* one rank computes this much longer than the others... */
+    uint32_t straggle_every; /* ...and another one after so many iterations on average */
+    uint32_t extra_every;    /* an extra call at the end of every so many iterations; 0: never */
     double tolerance_ratio;
     uint64_t seed;
 };

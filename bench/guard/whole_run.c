@@ -35,6 +35,7 @@ struct tally {
     double *reported;     /* upper bounds, of runs in which the guard gives one at the end */
     uint32_t below_kept;  /* of these, lower than what the kept points cost */
     uint32_t below_whole; /* and than what the whole run has lost */
+    double waiting;       /* share of iterations in which a rank was lower because it waits, sum */
 };
 
 /* The bound of the whole run so far, as the report prints it. */
@@ -72,6 +73,21 @@ static void look_at_report(const struct audit_job *job, struct tally *tally)
     tally->below_whole += estimate.upper_ratio < audit_job_slowdown(job);
 }
 
+/* The share of all ranks' iterations that ran lower because the rank waits. */
+static double waiting_share(const struct audit_job *job, uint32_t ranks)
+{
+    double share = 0.0;
+
+    for (uint32_t i = 0; i < ranks; i++) {
+        const struct lull_slack_record *record =
+            lull_controller_look_gpu(audit_job_controller(job), i).slack;
+
+        if (record->iterations > 0)
+            share += (double)record->lowered / (double)record->iterations / ranks;
+    }
+    return share;
+}
+
 static int run_once(const struct audit_job_config *config, uint32_t iterations, uint32_t run,
                     struct tally *tally)
 {
@@ -93,6 +109,7 @@ static int run_once(const struct audit_job_config *config, uint32_t iterations, 
     if (first != 0)
         tally->first[tally->staying++] = first;
     look_at_report(job, tally);
+    tally->waiting += waiting_share(job, config->ranks);
     audit_job_destroy(job);
     return 0;
 }
@@ -141,11 +158,11 @@ static void print(struct tally *tally, uint32_t runs)
     }
     printf("}, \"staying\": %.5f, \"first\": %.0f, \"first_p90\": %.0f, \"reporting\": %.5f, "
            "\"reported_upper\": %.6f, \"reported_below_kept\": %.5f, "
-           "\"reported_below_whole\": %.5f",
+           "\"reported_below_whole\": %.5f, \"waiting\": %.5f",
            tally->staying / (double)runs, audit_quantile(tally->first, tally->staying, 0.5),
            audit_quantile(tally->first, tally->staying, 0.9), tally->reporting / (double)runs,
            audit_mean(tally->reported, tally->reporting), tally->below_kept / (double)runs,
-           tally->below_whole / (double)runs);
+           tally->below_whole / (double)runs, tally->waiting / (double)runs);
 }
 
 int audit_whole_run(const struct audit_job_config *config, uint64_t seed, uint32_t runs,
