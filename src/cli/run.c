@@ -226,8 +226,8 @@ static const struct lull_option rows[] = {
                .least = 0.5, .most = 0.999999, .is_open = true, .default_value = "95%"),
     LULL_VALUE(
         "seed", "N", WHOLE, struct run_arguments, run.control.seed,
-        "Seed of the coins that order the iterations at lower clocks; for several nodes of a "
-        "plan the same on each. The report has the seed of a run.",
+        "Seed of the coins that order the iterations at lower clocks; on several nodes the same "
+        "on each. The report has the seed of a run.",
         .least = 1, .most = (double)LULL_SEED_MAX, .otherwise = "another one in each run"),
     LULL_VALUE("tail-tolerance", "RATIO", RATIO, struct run_arguments,
                run.control.tail_tolerance_ratio,

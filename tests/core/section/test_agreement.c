@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "core/section/agreement.h"
+#include "core/section/controller/controller.h"
+#include "core/stats/random.h"
 #include "../property.h"
 
 enum { MAX_NODES = 5, SECTIONS = 3, STEPS = 400, MAX_LOG = 4096, CLOCKS = 8, MAX_DELAY = 6 };
@@ -415,6 +417,36 @@ static void test_nodes_that_do_not_come_together(void **state)
     }
 }
 
+/* Nodes draw the same coins without another message, and other coins in each run. */
+static void test_coins_come_from_the_first_node(void **state)
+{
+    const uint32_t points[] = {4};
+    struct lull_agreement *agreement = lull_agreement_create(1, 2, silence);
+
+    (void)state;
+    for (uint32_t node = 0; node < 2; node++) {
+        const struct lull_proposal proposal = {
+            .node = node, .nodes = 2, .incarnation = 70 + node, .sequence = 1, .structure = 1};
+
+        assert_true(lull_agreement_take(agreement, &proposal, 1));
+    }
+    assert_int_equal(lull_agreement_seed(agreement), 70);
+    for (uint64_t given = 0; given <= 5; given += 5) {
+        struct lull_controller_config config;
+        struct lull_controller *controller;
+
+        lull_controller_config_default(&config);
+        config.together = true;
+        config.seed = given;
+        controller = lull_controller_create(&config, 1, points);
+        lull_controller_share_seed(controller, lull_agreement_seed(agreement));
+        assert_int_equal(lull_controller_look(controller).seed,
+                         given != 0 ? given : lull_seed_from(70));
+        lull_controller_destroy(controller);
+    }
+    lull_agreement_destroy(agreement);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_nodes_that_do_not_come_together),
         cmocka_unit_test(test_a_refusal_outlives_a_change_of_mind),
         cmocka_unit_test(test_more_refusals_than_can_be_remembered_lower_nothing),
+        cmocka_unit_test(test_coins_come_from_the_first_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -305,9 +305,9 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
 void lull_controller_take_disturbance(struct lull_controller *controller, uint32_t index)
 {
     const struct lull_controlled_gpu *gpu = &controller->gpus[index];
-    struct lull_pair_slot slot;
+    struct lull_pair_slot slot = {0};
 
-    if (!lull_controller_is_active(gpu))
+    if (!lull_controller_is_active(gpu) || controller->phase == LULL_PHASE_LEARNING)
         return;
     if (lull_trial_slot(&controller->trial, index, lull_track_iteration(gpu->track), &slot))
         lull_trial_disturb(&controller->trial, &slot);
