@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../property.h"
+#include "core/serving/controller_state.h"
 #include "serving_plant.h"
 
 enum { ROOM = 20000 };
@@ -375,6 +376,31 @@ static void test_slow_pages_are_not_missing(void **state)
     assert_true(is_blind_after(4.0, 6.5));
 }
 
+/* Three requests arrive at three readings; the first one finds nothing lost. */
+static void test_the_oldest_pending_request_counts(void **state)
+{
+    struct lull_serving_controller *const controller = calloc(1, sizeof(*controller));
+    struct lull_serving_lost *const lost = &controller->lost;
+
+    (void)state;
+    assert_non_null(controller);
+    for (uint64_t i = 0; i < 4; i++) {
+        lost->kept[i].arrived = (double)i;
+        lost->kept[i].caught_up_s = 0.1 * (double)i;
+    }
+    lost->count = 4;
+    lost->arrived = 3.0;
+    lost->caught_up_s = 0.3;
+    lost->now_s = 0.5;
+    controller->load.pending = 3.0;
+    assert_near(lull_serving_pending_lost_s(controller), 0.5, 1e-9);
+    controller->load.pending = 1.0;
+    assert_near(lull_serving_pending_lost_s(controller), 0.3, 1e-9);
+    controller->load.pending = 0.0;
+    assert_near(lull_serving_pending_lost_s(controller), 0.2, 1e-9);
+    free(controller);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_an_absent_histogram_is_named),
         cmocka_unit_test(test_only_judged_latencies_are_needed),
         cmocka_unit_test(test_slow_pages_are_not_missing),
+        cmocka_unit_test(test_the_oldest_pending_request_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
