@@ -49,7 +49,7 @@ struct node_site {
     uint32_t count;
     struct lull_controller *controller;
     struct lull_virtual_driver *driver;
-    double energy_j; /* until the reading before */
+    double energy_j[LULL_PLAY_RANKS]; /* until the reading before */
 };
 
 struct simulation {
@@ -284,13 +284,20 @@ static void add_measured(struct simulation *simulation, double power_w)
 /* Returns the power of a node's GPUs since the reading before, W. */
 static double site_power(struct simulation *simulation, struct node_site *site)
 {
-    const double before_j = site->energy_j;
+    double power_w = 0.0;
 
-    site->energy_j = 0.0;
-    for (uint32_t i = 0; i < site->count; i++)
-        site->energy_j +=
+    for (uint32_t i = 0; i < site->count; i++) {
+        const double before_j = site->energy_j[i];
+        double gpu_w;
+
+        site->energy_j[i] =
             lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, site->first + i));
-    return (site->energy_j - before_j) / ((double)reading_ns * 1e-9);
+        gpu_w = (site->energy_j[i] - before_j) / ((double)reading_ns * 1e-9);
+        power_w += gpu_w;
+        if (simulation->is_managed && simulation->options->offers_profile && before_j > 0.0)
+            lull_controller_take_power(site->controller, i, gpu_w);
+    }
+    return power_w;
 }
 
 /* Reads the power, averaged since the reading before as sensors do. Returns when to do so next. */
@@ -326,14 +333,29 @@ static void on_driven(void *context, uint32_t gpu, const struct lull_switch_outc
     lull_controller_take_switch(site->controller, gpu, outcome);
 }
 
+/* Requests the profiles that the controller wants. How long they take to act is not published. */
+static void follow_profiles(const struct simulation *simulation, const struct node_site *site)
+{
+    for (uint32_t i = 0; i < site->count; i++) {
+        struct lull_physics *gpu = lull_play_sim_gpu(simulation->sim, site->first + i);
+        const bool is_wanted = lull_controller_look_gpu(site->controller, i).uses_profile;
+        const uint32_t profiles = is_wanted ? 1u << LULL_PROFILE_MAX_Q : 0;
+
+        if (gpu->profiles_requested != profiles)
+            lull_physics_request_profiles(gpu, profiles);
+    }
+}
+
 /* Processes the clock requests of a node. Returns the time of the next call. */
-static int64_t virtual_node_drive(const struct node_site *site, int64_t now_ns)
+static int64_t virtual_node_drive(const struct simulation *simulation, const struct node_site *site,
+                                  int64_t now_ns)
 {
     struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
     const uint32_t count =
         lull_controller_poll(site->controller, now_ns, commands, LULL_CONTROLLER_MAX_GPUS);
     int64_t driver_ns;
 
+    follow_profiles(simulation, site);
     for (uint32_t i = 0; i < count; i++)
         lull_virtual_driver_ask(site->driver, &commands[i], now_ns);
     driver_ns = lull_virtual_driver_advance(site->driver, now_ns);
@@ -358,7 +380,8 @@ static int64_t on_timer(void *context, int64_t now_ns)
     if (simulation->nodes != NULL && wake_ns != LULL_PHYSICS_NEVER)
         wake_ns = lull_earlier_ns(wake_ns, lull_virtual_nodes_advance(simulation->nodes, now_ns));
     for (uint32_t i = 0; i < simulation->site_count; i++)
-        wake_ns = lull_earlier_ns(wake_ns, virtual_node_drive(&simulation->sites[i], now_ns));
+        wake_ns =
+            lull_earlier_ns(wake_ns, virtual_node_drive(simulation, &simulation->sites[i], now_ns));
     return wake_ns;
 }
 
@@ -410,6 +433,9 @@ static bool make_site(struct simulation *simulation, struct node_site *site)
                                               options->seed + site->first, on_driven, site);
     for (uint32_t i = 0; i < site->count && site->controller != NULL; i++) {
         lull_controller_set_model(site->controller, i, 0);
+        if (options->offers_profile &&
+            (options->model->workload_profiles >> LULL_PROFILE_MAX_Q & 1) != 0)
+            lull_controller_offer_profile(site->controller, i);
         lull_controller_set_lowest(site->controller, i,
                                    lull_gpu_model_step_mhz(options->model, 0) /
                                        lull_gpu_model_step_mhz(options->model, points[i] - 1));
@@ -496,6 +522,8 @@ static void describe_target(const struct simulation *simulation,
     outcome->steady_mhz =
         lull_gpu_model_step_mhz(model, top - lull_min_u32(simulation->options->steps_below, top));
     outcome->point_mhz = outcome->steady_mhz;
+    outcome->profile_saving_ratio = NAN;
+    outcome->profile_half_ratio = NAN;
     if (!simulation->is_managed)
         return;
     now = lull_controller_look(controller);
@@ -507,8 +535,15 @@ static void describe_target(const struct simulation *simulation,
     outcome->unevenness_ratio = lull_controller_unevenness(controller, 0);
     outcome->kept_others = now.kept_others;
     outcome->keeps = now.is_proven || outcome->kept_others != 0;
+    if (now.profile != NULL) {
+        outcome->keeps_profile = lull_target_is_kept_low(now.profile);
+        outcome->profile_reason = now.profile->reason;
+        outcome->profile_saving_ratio = now.profile->saving_ratio;
+        outcome->profile_half_ratio = now.profile->saving_half_ratio;
+    }
     for (uint32_t i = 0; i < now.target_count; i++)
-        lowest = lull_max_u32(lowest, now.targets[i].proven.common);
+        if (&now.targets[i] != now.profile)
+            lowest = lull_max_u32(lowest, now.targets[i].proven.common);
     outcome->point_mhz = lull_gpu_model_step_mhz(model, top - lowest);
     lull_track_sections(lull_controller_look_gpu(controller, 0).track, &count);
     for (uint32_t i = 0; i < count; i++)

@@ -11,6 +11,9 @@ enum { CHECK_FACTOR_MAX = 8 };
  * would do; with less than the second share iterations count as steady. */
 static const double decisive_noise_share = 0.35;
 static const double steady_noise_share = 0.1;
+/* Blocks with a power profile take at least so long: how long a profile takes to act is not
+ * published. Default, not yet measured on hardware. */
+static const double profile_window_ms = 1000.0;
 /* Iterations per block: at most if they are short, at most because of noise, and at least if they
  * are steady. */
 enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, STEADY_WINDOW = 2 };
@@ -40,11 +43,14 @@ static double wanted_iterations(const struct lull_controller *controller, double
         &controller->gpus[lull_controller_lead(controller)].reference_iterations_ms;
     const double median_ms = lull_quantile_get(recent, 0.5);
     const double deviation = (median_ms - lull_quantile_get(recent, 0.1)) / (1.28 * median_ms);
+    double window_ms = controller->config.window_ms;
     double wanted;
 
+    if (lull_targets_has_profile(&controller->targets))
+        window_ms = fmax(window_ms, profile_window_ms);
     *noise_out = deviation / (decisive_noise_share * controller->config.tolerance_ratio);
-    wanted = fmax(ceil(controller->config.window_ms / median_ms),
-                  fmin(ceil(*noise_out * *noise_out), NOISY_WINDOW_MAX));
+    wanted =
+        fmax(ceil(window_ms / median_ms), fmin(ceil(*noise_out * *noise_out), NOISY_WINDOW_MAX));
     if (controller->config.tail_tolerance_ratio > 0.0)
         wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_MIN), LULL_UPPER_TAIL_MAX);
     return wanted;

@@ -155,6 +155,14 @@ static void conclude_withdraw(struct lull_controller *controller)
     conclude_back_off(controller);
 }
 
+/* Returns whether sections are still to be searched: the profile comes before them. */
+static bool awaits_sections(const struct lull_targets *targets)
+{
+    const int32_t next = lull_targets_next(targets);
+
+    return next != LULL_CONTROLLER_NO_TARGET && lull_targets_is_within(targets, (uint32_t)next);
+}
+
 /* The pairs of what was kept before say nothing of what has been proven now. */
 static void conclude_proof(struct lull_controller *controller, enum lull_verdict verdict)
 {
@@ -166,11 +174,16 @@ static void conclude_proof(struct lull_controller *controller, enum lull_verdict
             conclude_back_off(controller);
         return;
     }
+    if (!lull_controller_profile_pays(controller)) {
+        lull_trial_change_point(&controller->trial);
+        lull_controller_reconsider(controller);
+        return;
+    }
     lull_trial_drop_kept(&controller->trial);
     lull_trial_keep(&controller->trial);
     lull_targets_prove(&controller->targets);
     lull_swing_limit_renew(&controller->swings);
-    if (controller->steady_from == 0)
+    if (controller->steady_from == 0 && !awaits_sections(&controller->targets))
         conclude_rest(controller);
     controller->checks_passed = 0;
     controller->check_spacing = LULL_CONTROLLER_FIRST_CHECK;

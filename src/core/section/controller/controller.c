@@ -182,6 +182,7 @@ static void apply_steady(struct lull_controller *controller, struct lull_control
         point = lull_min_u32(point + lull_slack_points(&controller->slack, index), gpu->points - 1);
     lull_slack_begin_iteration(&controller->slack, index, point, uses_slack);
     lull_controller_set_steady(controller, gpu, point);
+    gpu->uses_profile = lull_controller_plans_profile(controller, gpu, iteration);
 }
 
 /* These GPUs are raised in the middle of an iteration. */
@@ -321,7 +322,8 @@ void lull_controller_take_power(struct lull_controller *controller, uint32_t ind
     int32_t target = controller->targets.steady;
     bool is_lowered = gpu->steady != 0;
 
-    if (controller->phase == LULL_PHASE_LEARNING)
+    if (controller->phase == LULL_PHASE_LEARNING ||
+        lull_controller_take_profile_power(controller, gpu, power_w))
         return;
     if (gpu->open_section >= 0 && gpu->target_of[gpu->open_section] != LULL_CONTROLLER_NO_TARGET) {
         target = gpu->target_of[gpu->open_section];

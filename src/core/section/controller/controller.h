@@ -19,6 +19,10 @@
  *               When every search is over, a proof decides whether to accept all of it together.
  *               What is not proven is raised by a point, or 2, 4 ... after more failures, and the
  *               searches continue from there.
+ *               Before all of that comes the power profile, if one is offered: its screen and its
+ *               proof compare it alone with the reference, and it stays only if its energy was
+ *               measured to be lower by more than the measurement's error. The searches then run
+ *               with it.
  *               A steady point that is proven is refined once by a duty (duty.h), proven as well.
  *   SETTLED     The results are applied, and watched: blocks at the reference at growing
  *               intervals. What looks slow, or has spent the loss budget, is checked; what fails
@@ -128,8 +132,9 @@ enum lull_settle_reason {
     LULL_REASON_LOWEST,         /* the device's minimum does not degrade */
     LULL_REASON_DEGRADES_BELOW, /* one point lower looks slower, or is not proven harmless */
     LULL_REASON_SAVES_NOTHING,  /* harmless, but the lowered section draws no less power */
-    LULL_REASON_SHORT,   /* its sections take so little of the time that all else comes first */
-    LULL_REASON_UNTRIED, /* its clock could rarely be changed in time, so all else comes first */
+    LULL_REASON_SHORT,     /* its sections take so little of the time that all else comes first */
+    LULL_REASON_UNTRIED,   /* its clock could rarely be changed in time, so all else comes first */
+    LULL_REASON_WITHDRAWN, /* of the profile: it was offered, and cannot be used any more */
 };
 
 struct lull_descent_record {
@@ -170,7 +175,11 @@ struct lull_target {
     uint32_t without_effect; /* turns in a row that came to nothing */
     uint32_t agreed_point;   /* several nodes: the lowest that may be applied... */
     uint64_t agreed_from;    /* ...from this iteration on */
-    uint32_t refused_point;  /* the highest that another node has refused; count: none is */
+    /* Of the profile alone: the energy per iteration that its proof has saved, and the half width
+     * of that (95 %). NAN: not measured. */
+    double saving_ratio;
+    double saving_half_ratio;
+    uint32_t refused_point; /* the highest that another node has refused; count: none is */
     struct lull_moments power_reference_w; /* sampled in the section at the reference... */
     struct lull_moments power_lowered_w;   /* ...and at the point under test or kept */
     uint32_t record_count;
@@ -208,6 +217,7 @@ struct lull_controller_view {
     uint32_t target_count;
     const struct lull_target *targets;
     const struct lull_target *steady;     /* the steady point's; null: there is no search */
+    const struct lull_target *profile;    /* the power profile's; null: none is tested */
     const struct lull_target *descending; /* the one under test; null: none */
     uint32_t candidate; /* the point under test of `descending`: of all together, or of the GPU
                          * whose turn it is */
@@ -229,6 +239,7 @@ struct lull_controller_gpu_view {
     enum lull_controller_phase phase; /* of the job */
     bool has_sections;                /* of the job */
     uint32_t steady_point;            /* at which its computation runs now; 0: the reference */
+    bool uses_profile;                /* its power profile is to be requested now */
     const struct lull_track *track;
     const struct lull_slack_record *slack;      /* result of its rank's waiting for later ones */
     const struct lull_switch_cost *switch_cost; /* as learnt */
@@ -257,6 +268,14 @@ void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu,
  * follows from it. 0 if it is never set. To be called before the first call. */
 void lull_controller_set_lowest(struct lull_controller *controller, uint32_t gpu,
                                 double lowest_ratio);
+
+/*
+ * This GPU has a power profile that may be requested, or has it no more. It is tested if all GPUs
+ * that take part have one when the first search begins. Withdrawing it forgets what was proven with
+ * it.
+ */
+void lull_controller_offer_profile(struct lull_controller *controller, uint32_t gpu);
+void lull_controller_withdraw_profile(struct lull_controller *controller, uint32_t gpu);
 
 /* Takes a call of the rank on this GPU. Calls of one GPU come in the order of their times. */
 void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,

@@ -122,6 +122,7 @@ static void map_targets(struct lull_controller *controller)
 {
     struct lull_targets *targets = &controller->targets;
 
+    lull_controller_map_profile(controller);
     if (targets->steady == LULL_CONTROLLER_NO_TARGET && !controller->config.only_sections)
         targets->steady = lull_targets_add(targets, 0, LULL_DESCENT_GALLOP);
     if (controller->config.only_steady)
@@ -190,6 +191,7 @@ static void begin_decisions(struct lull_controller *controller)
         for (uint32_t i = 0; i < controller->gpu_count; i++)
             lull_controller_forget_targets(&controller->gpus[i]);
         lull_controller_init_decisions(controller);
+        controller->had_profile = false;
         controller->failures = 0;
         controller->checks_passed = 0;
         controller->next_check = 0;

@@ -39,7 +39,7 @@ static bool shares_driver(const struct lull_controller *controller)
     const bool has_many = __builtin_popcountll(present) > MAX_SHARING;
 
     for (uint32_t i = 0; i < targets->count && has_many; i++)
-        if ((int32_t)i != targets->steady && lull_target_is_kept_low(&targets->list[i]))
+        if (lull_targets_is_within(targets, i) && lull_target_is_kept_low(&targets->list[i]))
             return true;
     return false;
 }

@@ -174,6 +174,7 @@ void lull_controller_raise_now(struct lull_controller *controller, struct lull_c
     const bool is_steady = gpu->steady != 0;
 
     gpu->steady = 0;
+    gpu->uses_profile = false;
     lull_track_set_steady(gpu->track, 0);
     if (lull_feed_forward_raise(&gpu->feed) || lull_switch_calibration_stop(&gpu->calibration) ||
         is_steady)

@@ -89,6 +89,10 @@ static void restart_screen(struct lull_controller *controller)
         lull_controller_reconsider(controller);
 }
 
+/* The share of an iteration that a power profile is assumed to cost at most. NVIDIA publishes 3 %
+ * for Max-Q on B200. Default, not yet measured on hardware. */
+static const double profile_risk_ratio = 0.1;
+
 /*
  * The share of an iteration that its clocks can have cost at most: of the time at the clock f,
  * 1 - f / f_max, with clocks that are equally far apart. Gaps in which nothing computes can cost
@@ -108,8 +112,12 @@ static double risk_of(const struct lull_controller *controller,
             risk += lull_controller_planned_point(controller, gpu, gpu->target_of[i], iteration) *
                     sections[i].length_ms.mean / length_ms;
     if (gpu->points < 2)
-        return 0.0;
-    return fmin(risk / (gpu->points - 1) * (1.0 - gpu->lowest_ratio), 1.0);
+        risk = 0.0;
+    else
+        risk *= (1.0 - gpu->lowest_ratio) / (gpu->points - 1);
+    if (lull_controller_plans_profile(controller, gpu, iteration))
+        risk += profile_risk_ratio;
+    return fmin(risk, 1.0);
 }
 
 void lull_controller_take_iteration(struct lull_controller *controller,

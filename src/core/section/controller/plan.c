@@ -82,7 +82,8 @@ bool lull_controller_uses_slack(const struct lull_controller *controller,
     struct lull_pair_slot slot;
 
     if (controller->phase == LULL_PHASE_LEARNING ||
-        controller->targets.steady == LULL_CONTROLLER_NO_TARGET)
+        controller->targets.steady == LULL_CONTROLLER_NO_TARGET ||
+        lull_targets_is_profile_open(&controller->targets))
         return false;
     return lull_trial_slot(&controller->trial, index, iteration, &slot) && slot.candidate;
 }

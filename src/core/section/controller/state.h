@@ -10,6 +10,7 @@
  *   blocks.c      number of iterations in the blocks of a trial
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
+ *   profile.c     the power profile: whether it is tested, when it is used, and what it saves
  *   dither.c      the steady point between two clocks: which duty, and when it is low
  *   expectation.c predictions from trials of the steady point
  *   swings.c      levers given up because the node's power would swing too widely
@@ -70,7 +71,9 @@ struct lull_controlled_gpu {
     bool has_gaps;          /* its sections are gaps: switched by the node's plan */
     bool raises_as_planned; /* the raising requested last was foreseen */
     struct lull_low_interval low;
-    int64_t low_ns; /* time below the steady point since the last proof began */
+    int64_t low_ns;    /* time below the steady point since the last proof began */
+    bool has_profile;  /* its power profile may be requested */
+    bool uses_profile; /* ...and is to be, in the present iteration */
 };
 
 struct lull_controller {
@@ -97,6 +100,7 @@ struct lull_controller {
     uint64_t steady_from;   /* ...and before which no steady point is tried; 0: not known yet */
     uint32_t refined_point; /* steady point that a duty has been sought for; UINT32_MAX: none */
     uint64_t refined_from;  /* iteration with which that began */
+    bool had_profile;       /* the profile has been tested, or could not be */
     int64_t proof_from_ns;
     uint64_t trial_begin;
     uint64_t settled_after;
@@ -309,6 +313,23 @@ void lull_controller_init_allowance(struct lull_controller *controller);
 /* Present requirements for switching each of the GPU's gaps that are switched. */
 struct lull_gap_need lull_controller_gap_need(const struct lull_controller *controller,
                                               const struct lull_controlled_gpu *gpu);
+
+/* ---- profile.c ---------------------------------------------------------------- */
+
+/* Adds the profile to what is searched, once, if all GPUs that take part have one. */
+void lull_controller_map_profile(struct lull_controller *controller);
+
+/* Returns whether the GPU uses the profile in this iteration of its track. */
+bool lull_controller_plans_profile(const struct lull_controller *controller,
+                                   const struct lull_controlled_gpu *gpu, uint64_t iteration);
+
+/* Takes a power reading while the profile is tested. False: it is not. */
+bool lull_controller_take_profile_power(struct lull_controller *controller,
+                                        const struct lull_controlled_gpu *gpu, double power_w);
+
+/* The profile has been proven to be within the tolerance. Returns false, and drops it, if its
+ * energy was not measured to be lower by more than the error. */
+bool lull_controller_profile_pays(struct lull_controller *controller);
 
 /* ---- gaps.c ------------------------------------------------------------------- */
 

@@ -80,7 +80,7 @@ static struct lull_swing_levers find_levers(const struct lull_controller *contro
     struct lull_swing_levers levers = {0};
 
     for (uint32_t i = 0; i < targets->count; i++)
-        for (uint32_t gpu = 0; gpu < controller->gpu_count && (int32_t)i != targets->steady;
+        for (uint32_t gpu = 0; gpu < controller->gpu_count && lull_targets_is_within(targets, i);
              gpu++) {
             const uint32_t depth = swings_depth_of(controller, gpu, &targets->list[i]);
 

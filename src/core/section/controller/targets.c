@@ -16,6 +16,8 @@ enum { MIN_POWER_SAMPLES = 8 };
  * being slower by a tenth, take 0.8 to 2.7 % each and save 0.5 % together; searching them took 500
  * of 1000 iterations. Those of recorded jobs there take 8 % and more. */
 static const double min_share = 0.03;
+/* The profile's target has no sections: no class of sections has this signature. */
+static const uint64_t profile_signature = UINT64_MAX;
 
 void lull_targets_init(struct lull_targets *targets, const struct lull_controller_config *config,
                        const struct lull_controlled_gpu *gpus, uint32_t gpu_count)
@@ -26,6 +28,7 @@ void lull_targets_init(struct lull_targets *targets, const struct lull_controlle
         .gpus = gpus,
         .gpu_count = gpu_count,
         .steady = LULL_CONTROLLER_NO_TARGET,
+        .profile = LULL_CONTROLLER_NO_TARGET,
         .current = LULL_CONTROLLER_NO_TARGET,
     };
 }
@@ -61,6 +64,27 @@ int32_t lull_targets_add(struct lull_targets *targets, uint64_t signature,
     return (int32_t)targets->count++;
 }
 
+void lull_targets_add_profile(struct lull_targets *targets)
+{
+    struct lull_target *profile;
+
+    targets->profile = lull_targets_add(targets, profile_signature, LULL_DESCENT_STEP);
+    if (targets->profile == LULL_CONTROLLER_NO_TARGET)
+        return;
+    profile = &targets->list[targets->profile];
+    lull_descent_init(&profile->descent, LULL_DESCENT_STEP, 2);
+    profile->refused_point = 2;
+    profile->settled = false;
+    profile->reason = LULL_REASON_NONE;
+    profile->saving_ratio = NAN;
+    profile->saving_half_ratio = NAN;
+}
+
+bool lull_targets_is_within(const struct lull_targets *targets, uint32_t index)
+{
+    return (int32_t)index != targets->steady && (int32_t)index != targets->profile;
+}
+
 /* Total time that the sections of a target take per iteration, over all GPUs. */
 static double weight_ms(const struct lull_targets *targets, uint32_t target)
 {
@@ -83,7 +107,7 @@ static bool is_left_out(const struct lull_targets *targets, uint32_t target)
 {
     double iterations_ms = 0.0;
 
-    if (targets->takes_all || (int32_t)target == targets->steady)
+    if (targets->takes_all || !lull_targets_is_within(targets, target))
         return false;
     if (targets->list[target].is_untried)
         return true;
@@ -115,11 +139,13 @@ int32_t lull_targets_next(const struct lull_targets *targets)
     int32_t best = LULL_CONTROLLER_NO_TARGET;
     double best_weight = -1.0;
 
+    if (targets->profile != LULL_CONTROLLER_NO_TARGET && !targets->list[targets->profile].settled)
+        return targets->profile;
     for (uint32_t i = 0; i < targets->count; i++) {
         double weight = weight_ms(targets, i);
 
-        if (!targets->list[i].settled && (int32_t)i != targets->steady && weight > best_weight &&
-            !is_left_out(targets, i)) {
+        if (!targets->list[i].settled && lull_targets_is_within(targets, i) &&
+            weight > best_weight && !is_left_out(targets, i)) {
             best = (int32_t)i;
             best_weight = weight;
         }
@@ -240,8 +266,40 @@ void lull_targets_disprove(struct lull_targets *targets)
         targets->list[i].proven = (struct lull_target_points){0};
 }
 
+bool lull_targets_is_profile_open(const struct lull_targets *targets)
+{
+    const struct lull_target *profile = lull_targets_profile(targets);
+
+    return profile != NULL && (!profile->settled || !is_proven(profile));
+}
+
+bool lull_targets_has_profile(const struct lull_targets *targets)
+{
+    const struct lull_target *profile = lull_targets_profile(targets);
+
+    return profile != NULL && (!profile->settled || profile->descent.good > 0);
+}
+
+void lull_targets_drop_profile(struct lull_targets *targets, enum lull_settle_reason reason)
+{
+    struct lull_target *profile;
+
+    if (targets->profile == LULL_CONTROLLER_NO_TARGET)
+        return;
+    profile = &targets->list[targets->profile];
+    profile->proven = (struct lull_target_points){0};
+    lull_descent_back_off(&profile->descent, 0, profile->descent.count);
+    profile->settled = true;
+    profile->reason = reason;
+    assert(lull_descent_done(&profile->descent) && is_proven(profile));
+}
+
 bool lull_targets_want_proof_first(const struct lull_targets *targets)
 {
+    const struct lull_target *profile = lull_targets_profile(targets);
+
+    if (profile != NULL && profile->settled && !is_proven(profile))
+        return true;
     if (targets->steady == LULL_CONTROLLER_NO_TARGET ||
         lull_targets_next(targets) != targets->steady ||
         targets->list[targets->steady].proven.common > 0)
@@ -320,9 +378,16 @@ static void target_back_off(struct lull_target *target, uint32_t points)
 
 void lull_targets_back_off(struct lull_targets *targets, uint32_t points)
 {
-    for (uint32_t i = 0; i < targets->count; i++)
-        if (!is_proven(&targets->list[i]))
-            target_back_off(&targets->list[i], points);
+    bool any = false;
+
+    for (uint32_t i = 0; i < targets->count; i++) {
+        if ((int32_t)i == targets->profile || is_proven(&targets->list[i]))
+            continue;
+        target_back_off(&targets->list[i], points);
+        any = true;
+    }
+    if (!any && lull_targets_is_profile_open(targets))
+        target_back_off(&targets->list[targets->profile], points);
 }
 
 void lull_targets_give_up(struct lull_targets *targets)
@@ -345,8 +410,8 @@ bool lull_targets_reopen(struct lull_targets *targets)
     for (uint32_t i = 0; i < targets->count; i++) {
         struct lull_target *target = &targets->list[i];
 
-        if (target->reason != LULL_REASON_DEGRADES_BELOW)
-            continue;
+        if (target->reason != LULL_REASON_DEGRADES_BELOW || (int32_t)i == targets->profile)
+            continue; /* a profile is tested once in a run */
         lull_target_reopen(targets, target);
         any |= !target->settled;
     }
@@ -355,12 +420,20 @@ bool lull_targets_reopen(struct lull_targets *targets)
 
 bool lull_targets_have_sections(const struct lull_targets *targets)
 {
-    return targets->count > (targets->steady != LULL_CONTROLLER_NO_TARGET);
+    uint32_t others = targets->steady != LULL_CONTROLLER_NO_TARGET;
+
+    others += targets->profile != LULL_CONTROLLER_NO_TARGET;
+    return targets->count > others;
 }
 
 const struct lull_target *lull_targets_steady(const struct lull_targets *targets)
 {
     return targets->steady == LULL_CONTROLLER_NO_TARGET ? NULL : &targets->list[targets->steady];
+}
+
+const struct lull_target *lull_targets_profile(const struct lull_targets *targets)
+{
+    return targets->profile == LULL_CONTROLLER_NO_TARGET ? NULL : &targets->list[targets->profile];
 }
 
 const struct lull_target *lull_targets_descending(const struct lull_targets *targets)

@@ -25,6 +25,7 @@ struct lull_targets {
     struct lull_target list[LULL_CONTROLLER_MAX_TARGETS];
     uint32_t count;
     int32_t steady;  /* the target of whole iterations; LULL_CONTROLLER_NO_TARGET: there is none */
+    int32_t profile; /* the target of the power profile; LULL_CONTROLLER_NO_TARGET: there is none */
     int32_t current; /* target under test; LULL_CONTROLLER_NO_TARGET: none is */
     bool takes_all;  /* nothing is left out of the search */
 };
@@ -42,10 +43,26 @@ int32_t lull_targets_find(const struct lull_targets *targets, uint64_t signature
 int32_t lull_targets_add(struct lull_targets *targets, uint64_t signature,
                          enum lull_descent_strategy strategy);
 
-/* The unsettled target whose sections take longest, and the steady point after all others: it takes
- * what these leave of the tolerance. Sections that take little of the time, and those whose clock
- * could rarely be changed in time, are left out as long as takes_all is false.
- * LULL_CONTROLLER_NO_TARGET: all others are settled. */
+/* Adds the target of the power profile, which has two points: without it, and with it. */
+void lull_targets_add_profile(struct lull_targets *targets);
+
+/* Returns whether the target's sections lie within iterations. */
+bool lull_targets_is_within(const struct lull_targets *targets, uint32_t index);
+
+/* Returns whether the power profile is still to be tested or proven. Nothing else is lowered
+ * meanwhile, so that the trials compare the profile alone with the reference. */
+bool lull_targets_is_profile_open(const struct lull_targets *targets);
+
+/* Returns whether trials switch the profile: it is tested, or has been found. */
+bool lull_targets_has_profile(const struct lull_targets *targets);
+
+/* Removes the profile for the rest of the run, for this reason. */
+void lull_targets_drop_profile(struct lull_targets *targets, enum lull_settle_reason reason);
+
+/* The power profile, then the unsettled target whose sections take longest, and the steady point
+ * after all others: it takes what these leave of the tolerance. Sections that take little of the
+ * time, and those whose clock could rarely be changed in time, are left out as long as takes_all is
+ * false. LULL_CONTROLLER_NO_TARGET: all others are settled. */
 int32_t lull_targets_next(const struct lull_targets *targets);
 
 /* Whatever is to be searched has been: gives the reason for targets that are left out. */
@@ -67,8 +84,9 @@ void lull_targets_disprove(struct lull_targets *targets);
 /* Returns whether nothing but what is proven has been found; also where nothing has been. */
 bool lull_targets_are_proven(const struct lull_targets *targets);
 
-/* Only the steady point is left to search, and nothing of what sections have found is proven yet: a
- * short job is to have at least that. */
+/* The profile has passed its screen and is not proven yet. Or only the steady point is left to
+ * search, and nothing of what sections have found is proven yet: a short job is to have at least
+ * that. */
 bool lull_targets_want_proof_first(const struct lull_targets *targets);
 
 /* Returns whether any target has a proven point below the reference. */
@@ -76,7 +94,7 @@ bool lull_targets_any_is_proven(const struct lull_targets *targets);
 
 /* Backs off from results that are harmful, or not proven harmless: descents whose result is lower
  * than the proven point start again, this many points (>= 1) above the result, and never go higher
- * than the proven point. */
+ * than the proven point. Clocks are backed off before the profile: it is proven alone next. */
 void lull_targets_back_off(struct lull_targets *targets, uint32_t points);
 
 /* Gives up results that cannot be proven now: the proven points are kept, and may be reopened. */
@@ -96,6 +114,9 @@ bool lull_targets_have_sections(const struct lull_targets *targets);
 
 /* The steady point's target, or null: there is no search. */
 const struct lull_target *lull_targets_steady(const struct lull_targets *targets);
+
+/* The power profile's target, or null: none is offered. */
+const struct lull_target *lull_targets_profile(const struct lull_targets *targets);
 
 /* The target under test, or null. */
 const struct lull_target *lull_targets_descending(const struct lull_targets *targets);

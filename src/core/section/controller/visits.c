@@ -30,7 +30,8 @@ static const uint64_t waiting = UINT64_MAX;
 /* Stands, with its beats, for a steady point between two clocks. */
 static const uint64_t between = UINT64_MAX - 1;
 
-/* Stands for the points of all targets but the steady one; 0: all are the highest. */
+/* Stands for the points of all targets but the steady one; 0: all are the highest, and there is no
+ * power profile. */
 static uint64_t others_of(const struct lull_controller *controller, bool is_proven, bool uses_slack)
 {
     const struct lull_targets *targets = &controller->targets;
