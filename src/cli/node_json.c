@@ -133,8 +133,8 @@ json_t *lull_node_state_json(const struct lull_message_state *state)
                           "band_max_mhz", (json_int_t)state->max_mhz, "left_s",
                           state->lease_left_ms * 1e-3);
     return json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, "
-        "s:o, s:o, s:o}",
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, "
+        "s:b, s:o, s:o, s:o}",
         "index", (json_int_t)state->gpu, "name", lull_json_string(state->name), "uuid",
         lull_json_string(state->uuid), "state", lull_json_string(lull_node_health_name(state)),
         "lease", lease, "applied_sm_mhz",
@@ -142,6 +142,7 @@ json_t *lull_node_state_json(const struct lull_message_state *state)
         "observed_sm_mhz",
         state->observed_mhz != 0 ? json_integer((json_int_t)state->observed_mhz) : json_null(),
         "power_limit_w", state->limit_mw != 0 ? json_real(state->limit_mw * 1e-3) : json_null(),
+        "power_profiles", lull_node_words_json(lull_node_profiles, state->power_profiles),
         "status", state->status, "writes", (json_int_t)state->writes, "dropped",
         (json_int_t)state->dropped, "expired", (json_int_t)state->expired, "failed",
         (json_int_t)state->failed, "disobeyed", (json_int_t)state->disobeyed, "xids",

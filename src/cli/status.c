@@ -47,6 +47,9 @@ static void print_state(const struct lull_message_state *state)
         printf(", its clock is not locked");
     if (state->limit_mw != 0)
         printf(", power limit %u W", state->limit_mw / 1000);
+    for (const struct lull_node_word *word = lull_node_profiles; word->text != NULL; word++)
+        if ((state->power_profiles & word->bit) != 0)
+            printf(", power profile %s", word->text);
     if (state->cap_left_ms != 0 && state->cap_mhz != 0)
         printf(", capped at %u MHz for %.0f s%s", state->cap_mhz, state->cap_left_ms * 1e-3,
                state->status == LULL_E_NOT_APPLIED ? " (without effect)" : "");

@@ -77,6 +77,7 @@ static int request_grant(struct lull_server *server, struct lull_connection *con
     grant_out->slot = (uint32_t)gpu;
     grant_out->min_mhz = band.min_mhz;
     grant_out->max_mhz = band.max_mhz;
+    grant_out->profiles = band.profiles;
     lull_server_log(server, connection->peer.uid, LULL_LOG_INFO,
                     "GPU %d: leased (pid=%ld uid=%u%s band=%u-%u MHz)", gpu,
                     (long)connection->peer.pid, (unsigned int)connection->peer.uid,
@@ -199,6 +200,7 @@ static void serve_status(struct lull_server *server, struct lull_connection *con
         .power_mw = written.power_mw,
         .power_looks = written.power_looks,
         .power_cap_mhz = written.power_cap_mhz,
+        .power_profiles = written.power_profiles,
         .cap_mhz = written.cap.max_mhz,
         .cap_limit_mw = written.cap.max_limit_mw,
         .cap_left_ms = lull_server_cap_left_ms(server, gpu),

@@ -106,6 +106,7 @@ struct lull_writer_state {
     uint64_t failed;    /* writes that the driver refused */
     uint64_t disobeyed; /* writes that the clock did not follow */
     uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
+    uint32_t power_profiles; /* enum lull_power_profile; those that Lull requests */
     struct lull_cap cap;
     uint32_t power_mw;    /* mean since the look before (check_ns), or since its cap; 0: unknown */
     uint32_t power_looks; /* number of times that it was found for a period under one cap... */

@@ -62,6 +62,7 @@ void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
     gpu->state.is_leased = gpu->states.lease == LULL_LEASE_CLIENT;
     gpu->state.applied_mhz = gpu->clock.applied_mhz;
     gpu->state.limit_mw = gpu->limit.applied_mw;
+    gpu->state.power_profiles = gpu->profiles.own;
     gpu->state.cap = gpu->lease.cap;
     gpu->state.health = health_of(writer, gpu);
     if (gpu->cap.failures > 1)

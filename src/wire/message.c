@@ -44,6 +44,7 @@ static const struct field grant_fields[] = {
     FIELD(U32, grant, slot),
     FIELD(U32, grant, min_mhz),
     FIELD(U32, grant, max_mhz),
+    FIELD(U32, grant, profiles),
     {END, 0, 0},
 };
 static const struct field release_fields[] = {FIELD(U32, release, slot), {END, 0, 0}};
@@ -83,6 +84,7 @@ static const struct field state_fields[] = {
     FIELD(U32, state, cap_mhz),
     FIELD(U32, state, cap_limit_mw),
     FIELD(U32, state, cap_left_ms),
+    FIELD(U32, state, power_profiles),
     {END, 0, 0},
 };
 static const struct field gpus_fields[] = {FIELD(U64, gpus, mask), {END, 0, 0}};

@@ -20,7 +20,7 @@
 #include "base/error.h"
 
 enum {
-    LULL_MESSAGE_VERSION = 5,
+    LULL_MESSAGE_VERSION = 6,
     LULL_MESSAGE_MAX_BYTES = 512,
     LULL_MESSAGE_ALL_SLOTS = 0x7fffffff,
     LULL_MESSAGE_NEVER = 0x7fffffff,
@@ -82,6 +82,7 @@ struct lull_message_grant {
     uint32_t slot;    /* of the command table */
     uint32_t min_mhz; /* the band, narrowed to the device's clocks */
     uint32_t max_mhz;
+    uint32_t profiles; /* enum lull_power_profile; those that it may request */
 };
 
 struct lull_message_release {
@@ -127,6 +128,7 @@ struct lull_message_state {
     uint32_t cap_mhz;          /* its cap; 0: none of clocks */
     uint32_t cap_limit_mw;     /* 0: none of power limits */
     uint32_t cap_left_ms;      /* 0: it is not capped */
+    uint32_t power_profiles;   /* enum lull_power_profile; those that lulld requests for its lease */
 };
 
 /* Upper limits of a GPU from now on, for every user. Zeros lift the cap. */

@@ -26,7 +26,7 @@ def connect():
 
 
 def message(kind, body=b"", sequence=1):
-    return struct.pack("<4sHHII", b"LULL", 5, kind, len(body), sequence) + body
+    return struct.pack("<4sHHII", b"LULL", 6, kind, len(body), sequence) + body
 
 
 def greet():

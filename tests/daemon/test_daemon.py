@@ -61,7 +61,7 @@ def connect():
 
 def message(kind, body=b"", sequence=1):
     """A packet to lulld: kind is a number of wire/message.h."""
-    return struct.pack("<4sHHII", b"LULL", 5, kind, len(body), sequence) + body
+    return struct.pack("<4sHHII", b"LULL", 6, kind, len(body), sequence) + body
 
 
 class Case(unittest.TestCase):

@@ -45,12 +45,12 @@ static void test_every_type_round_trips(void **state)
 static void test_layout_is_fixed(void **state)
 {
     struct lull_message message = {.type = LULL_MESSAGE_GRANT, .sequence = 0x01020304};
-    const uint8_t expected[36] = {'L', 'U', 'L', 'L', 5, 0, 4, 0, 20, 0, 0, 0, 4, 3, 2, 1, 1, 0,
-                                  0,   0,   0,   0,   0, 0, 2, 0, 0,  0, 3, 0, 0, 0, 4, 0, 0, 0};
+    const uint8_t expected[40] = {'L', 'U', 'L', 'L', 6, 0, 4, 0, 24, 0, 0, 0, 4, 3, 2, 1, 1, 0, 0, 0,
+                                  0,   0,   0,   0,   2, 0, 0, 0, 3,  0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0};
     uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
 
     (void)state;
-    message.body.grant = (struct lull_message_grant){1, 2, 3, 4};
+    message.body.grant = (struct lull_message_grant){1, 2, 3, 4, 5};
     assert_int_equal(lull_message_encode(&message, buffer, sizeof(buffer)), sizeof(expected));
     assert_memory_equal(buffer, expected, sizeof(expected));
     memset(&message, 0xff, sizeof(message));
@@ -161,33 +161,33 @@ static void test_texts_lose_control_characters_alone(void **state)
 static void test_a_buffer_that_is_too_small_is_refused(void **state)
 {
     struct lull_message message = {.type = LULL_MESSAGE_GRANT};
-    uint8_t buffer[36];
+    uint8_t buffer[40];
 
     (void)state;
-    assert_int_equal(lull_message_encode(&message, buffer, 36), 36);
-    assert_int_equal(lull_message_encode(&message, buffer, 35), -EINVAL);
+    assert_int_equal(lull_message_encode(&message, buffer, 40), 40);
+    assert_int_equal(lull_message_encode(&message, buffer, 39), -EINVAL);
     message.type = LULL_MESSAGE_RENEW; /* a header alone */
     assert_int_equal(lull_message_encode(&message, buffer, 16), 16);
     assert_int_equal(lull_message_encode(&message, buffer, 15), -EINVAL);
     message.type = LULL_MESSAGE_TYPE_COUNT;
-    assert_int_equal(lull_message_encode(&message, buffer, 36), -EINVAL);
+    assert_int_equal(lull_message_encode(&message, buffer, 40), -EINVAL);
 }
 
 /* Each byte of a header counts. */
 static void test_a_changed_header_is_refused(void **state)
 {
     struct lull_message message = {.type = LULL_MESSAGE_GRANT};
-    uint8_t buffer[36];
+    uint8_t buffer[40];
 
     (void)state;
-    assert_int_equal(lull_message_encode(&message, buffer, 36), 36);
+    assert_int_equal(lull_message_encode(&message, buffer, 40), 40);
     for (size_t at = 0; at < 12; at++) {
         buffer[at]++;
-        assert_int_equal(lull_message_decode(buffer, 36, &message),
+        assert_int_equal(lull_message_decode(buffer, 40, &message),
                          at == 4 || at == 5 ? -EPROTONOSUPPORT : LULL_E_FORMAT);
         buffer[at]--;
     }
-    assert_int_equal(lull_message_decode(buffer, 36, &message), 0);
+    assert_int_equal(lull_message_decode(buffer, 40, &message), 0);
 }
 
 int main(void)

@@ -90,9 +90,11 @@ static void write_lever_row(FILE *out, const json_t *lever, size_t count)
 {
     const double saving = lull_report_number(lever, "saving_ratio");
     const char *const reason = lull_report_text(lever, "saving_reason");
+    const char *const kind = lull_report_text(lever, "lever");
+    const bool is_profile = kind != NULL && strcmp(kind, "power profile") == 0;
 
     fputs("<tr>", out);
-    lull_html_text(out, "<th scope=\"row\">", lull_report_text(lever, "lever"), "</th>");
+    lull_html_text(out, "<th scope=\"row\">", kind, "</th>");
     lull_html_text(out, "<td>", lull_report_text(lever, "name"), "");
     if (count > 1)
         fprintf(out, " and %zu more", count - 1);
@@ -100,7 +102,8 @@ static void write_lever_row(FILE *out, const json_t *lever, size_t count)
     if (isfinite(lull_report_number(lever, "sm_mhz")))
         lull_html_number_cell(out, lull_html_figure(lull_report_number(lever, "sm_mhz"), "MHz"));
     else
-        fputs("<td>by a rank's waiting time</td>", out);
+        lull_html_text(out, "<td>",
+                       is_profile ? "follows the profile" : "by a rank's waiting time", "</td>");
     if (isfinite(saving))
         lull_html_number_cell(out, lull_html_percent(saving));
     else

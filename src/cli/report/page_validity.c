@@ -12,7 +12,7 @@ static bool is_undone(const json_t *lever)
 {
     const char *const verdict = lull_report_text(lever, "verdict");
 
-    return verdict == NULL || strcmp(verdict, "lowered") != 0;
+    return verdict == NULL || (strcmp(verdict, "lowered") != 0 && strcmp(verdict, "kept") != 0);
 }
 
 static bool is_same_text(const json_t *a, const json_t *b, const char *key)

@@ -33,6 +33,7 @@ struct lull_actuator {
     int doorbell_fd;
     uint64_t leased;                                      /* a bit per slot */
     struct lull_limit_request limits[LULL_COMMAND_SLOTS]; /* the latest ones */
+    uint32_t profiles[LULL_COMMAND_SLOTS]; /* that each lease may request */
     uint64_t partitioned; /* a bit per GPU of this process: MIG is on */
     bool has_lost;        /* lulld has taken a lease back */
     bool is_forbidden;    /* because the GPU must not be leased any more */
@@ -244,6 +245,7 @@ static int lease_local(struct lull_actuator *actuator, const char *uuid,
         return lull_error_set(err, -EBUSY, "%s: this process has leased it already", uuid);
     lull_writer_grant(actuator->writer, (uint32_t)gpu, &actuator->source, &fitted);
     *slot_out = (uint32_t)gpu;
+    actuator->profiles[gpu] = fitted.profiles;
     return 0;
 }
 
@@ -311,6 +313,7 @@ static int lease_daemon(struct lull_actuator *actuator, const char *uuid,
     if (result < 0)
         return result;
     *slot_out = answer.body.grant.slot;
+    actuator->profiles[*slot_out] = answer.body.grant.profiles;
     return 0;
 }
 
@@ -396,6 +399,11 @@ uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, 
 {
     actuator->limits[slot].limit_mw = limit_mw;
     return post_limit(actuator, slot);
+}
+
+uint32_t lull_actuator_profiles(const struct lull_actuator *actuator, uint32_t slot)
+{
+    return actuator->profiles[slot];
 }
 
 uint64_t lull_actuator_set_profiles(struct lull_actuator *actuator, uint32_t slot,

@@ -71,6 +71,9 @@ uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32
  */
 uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw);
 
+/* Returns the profiles that the lease of this slot may request; 0: none. */
+uint32_t lull_actuator_profiles(const struct lull_actuator *actuator, uint32_t slot);
+
 /*
  * Requests power profiles (enum lull_power_profile) until the lease ends, besides those that other
  * programs request; 0: none. What the GPU lacks or the policy refuses is answered by -EACCES. An

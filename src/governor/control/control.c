@@ -168,6 +168,8 @@ static void carry_out_due(struct lull_control *control)
     lull_control_idle_poll(control, now_ns);
     for (uint32_t i = 0; i < count; i++)
         control_execute(control, &commands[i], now_ns);
+    for (uint32_t i = 0; i < control->gpu_count; i++)
+        lull_control_profile_follow(control, i);
     if (control->decider->record != NULL)
         control->decider->record(control->deciding);
 }
@@ -237,6 +239,7 @@ void lull_control_disarm(struct lull_control *control)
         if (!gpu->armed)
             continue;
         gpu->armed = false;
+        gpu->profiles = (struct lull_requested_profiles){.was_wanted = gpu->profiles.was_wanted};
         lull_control_idle_end(gpu);
         gpu->seen.sequence = 0;
         gpu->expected.since_ns = 0;

@@ -47,6 +47,22 @@ struct lull_communicators {
     struct lull_named_communicator items[LULL_COMMUNICATORS_KEPT]; /* by number in the process */
 };
 
+/* Whether the section controller may use a GPU's power profile. */
+enum lull_profile_state {
+    LULL_PROFILE_UNKNOWN,     /* the GPU is not leased yet */
+    LULL_PROFILE_UNSUPPORTED, /* it has none */
+    LULL_PROFILE_UNUSED,      /* something else decides */
+    LULL_PROFILE_DENIED,      /* the lease may not request it */
+    LULL_PROFILE_UNREAD,      /* whether others request profiles is not read yet */
+    LULL_PROFILE_FOREIGN,     /* they do */
+    LULL_PROFILE_REFUSED,     /* the driver has refused a request */
+    LULL_PROFILE_OUTRANKED,   /* it was requested without getting in force */
+    LULL_PROFILE_OFFERED,
+};
+
+/* Returns why the profile is not used in this state. Static. */
+const char *lull_profile_state_text(enum lull_profile_state state);
+
 /* State of one GPU as the loop sees it. */
 struct lull_control_gpu {
     int32_t process; /* slot of the rank that uses the GPU; -1: none does */
@@ -56,6 +72,7 @@ struct lull_control_gpu {
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
     uint32_t device;           /* index in devices */
     struct lull_driver_watch driver;
+    enum lull_profile_state profile;
     uint32_t limit_changes;                  /* of its power limit, by another program */
     struct lull_communicators communicators; /* empty where communication runs on the host */
     uint64_t events;                         /* of its ranks */
@@ -189,6 +206,9 @@ bool lull_control_is_blind(const struct lull_control *control);
 
 /* Counts the processes without a known GPU whose last state is this one. */
 uint32_t lull_control_count_placed(struct lull_control *control, enum lull_placement placement);
+
+/* Returns whether the GPU's power profiles are to be read; is_slow: in a round of slow readings. */
+bool lull_control_wants_profiles(struct lull_control *control, uint32_t gpu, bool is_slow);
 
 /* Returns whether a GPU is to be read for signs of work, and whether one is at its lowest clock for
  * an idle phase: then it is to be read as often as possible. */

@@ -38,8 +38,8 @@ static int lease_through(const struct lull_control *control, const struct lull_g
 }
 
 /* From now on the GPU is driven through that slot, which has had no request yet. */
-static void control_process_begin_lease(const struct lull_control *control,
-                                        struct lull_governed_gpu *gpu, uint32_t slot)
+static void control_process_begin_lease(struct lull_control *control, struct lull_governed_gpu *gpu,
+                                        uint32_t slot)
 {
     memset(gpu->requests, 0, sizeof(gpu->requests));
     gpu->posted = 0;
@@ -51,6 +51,7 @@ static void control_process_begin_lease(const struct lull_control *control,
     gpu->state.leased = true;
     gpu->armed = true;
     lull_control_idle_begin(control, gpu);
+    lull_control_profile_begin(control, gpu);
 }
 
 /* Returns why a GPU cannot be leased at all; 0: it can. */

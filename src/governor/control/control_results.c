@@ -163,6 +163,7 @@ void lull_control_take_results(struct lull_control *control)
         lull_actuator_result(control->actuator, gpu->actuator_slot, &result);
         since_ns = unanswered_since_ns(gpu, &result, since_ns);
         take_calls(control, i, &result);
+        lull_control_profile_take_result(control, gpu);
         control_result_take_cap(gpu, result.reference_mhz);
         is_capped = is_capped || gpu->cap_mhz != 0;
         if (result.sequence == 0 || result.sequence == gpu->taken)

@@ -75,6 +75,7 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
     control_sample_watch_clock(gpu, sample);
     lull_run_log_add_sample(&gpu->log, sample);
     lull_control_idle_take_sample(control, gpu, sample);
+    lull_control_profile_take_sample(control, gpu, reading);
     if ((reading->valid & LULL_READING_POWER) != 0)
         lull_section_meter_take_power(&gpu->meter, sample->time_ns, reading->power_mw * 1e-3);
     /* In idle phases GPUs are read more often than swings are sampled. */

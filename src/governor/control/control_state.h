@@ -8,6 +8,7 @@
  *   control_hang.c    what each process communicates, for hangs
  *   control_steps.c   steps of an inference server
  *   control_idle.c    the lowest clock in idle phases, whatever the decider wants
+ *   control_profiles.c the power profile that the section controller wants
  *   section_decider.c the section controller, which rules unless another decider is set
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -51,6 +52,13 @@ struct lull_posted_request {
     bool is_of_idle;    /* for an idle phase, and not a decider's */
 };
 
+/* Requests for power profiles. */
+struct lull_requested_profiles {
+    uint32_t wanted;   /* enum lull_power_profile; those of the last request */
+    bool was_wanted;   /* any has been requested in this run */
+    uint64_t sequence; /* of the last request, until its outcome is taken; 0: none */
+};
+
 struct lull_governed_gpu {
     struct lull_control_gpu state;
     uint32_t actuator_slot;
@@ -64,6 +72,7 @@ struct lull_governed_gpu {
     uint16_t calls;          /* calls of the driver that have been taken, modulo 65536 */
     uint32_t xids;           /* errors of the driver that have been taken... */
     uint32_t xids_reported;  /* ...as the log has them */
+    struct lull_requested_profiles profiles;
     uint32_t point;          /* the point that was requested last */
     uint32_t first_limit_mw; /* its power limit at the start of the run; 0: unknown */
     uint32_t limit_mw;       /* ...and at the last reading */
@@ -187,6 +196,17 @@ bool lull_control_idle_overrules(struct lull_governed_gpu *gpu, uint32_t point, 
 
 /* Posts what idle phases need now. Call it before the decider's commands are executed. */
 void lull_control_idle_poll(struct lull_control *control, int64_t now_ns);
+
+/* A lease has begun: whether it may use the profile. */
+void lull_control_profile_begin(struct lull_control *control, struct lull_governed_gpu *gpu);
+
+/* Takes a reading, which shows whether other programs request profiles. */
+void lull_control_profile_take_sample(struct lull_control *control, struct lull_governed_gpu *gpu,
+                                      const struct lull_device_reading *reading);
+
+/* Requests what the controller wants of a GPU now; takes the outcome of the last request. */
+void lull_control_profile_follow(struct lull_control *control, uint32_t gpu);
+void lull_control_profile_take_result(struct lull_control *control, struct lull_governed_gpu *gpu);
 
 /* Take an event of a process, and how many it has lost, for hangs. */
 void lull_control_hang_take(struct lull_control *control, uint32_t slot,

@@ -233,9 +233,10 @@ json_t *lull_levers_report_json(const struct lull_report *report)
         return levers;
     now = lull_controller_look(lull_control_controller(report->managed));
     for (uint32_t i = 0; i < now.target_count; i++)
-        if (find_lever(report, &now.targets[i], &lever))
+        if (&now.targets[i] != now.profile && find_lever(report, &now.targets[i], &lever))
             json_array_append_new(levers, levers_report_lever_json(report, &lever));
     json_array_append_new(levers, waiting_json(report));
+    json_array_append_new(levers, lull_profile_report_json(report));
     json_array_append_new(levers, lull_idle_report_json(report));
     return levers;
 }
@@ -281,8 +282,9 @@ void lull_levers_report_print(const struct lull_report *report, FILE *out)
         return;
     now = lull_controller_look(lull_control_controller(report->managed));
     for (uint32_t i = 0; i < now.target_count; i++)
-        if (find_lever(report, &now.targets[i], &lever))
+        if (&now.targets[i] != now.profile && find_lever(report, &now.targets[i], &lever))
             print_lever(report, &lever, out);
+    lull_profile_report_print(report, out);
     fprintf(
         out, "  waiting ranks: %s\n",
         lull_slack_reason_text(

@@ -132,6 +132,12 @@ struct lull_idle_totals lull_idle_report_totals(const struct lull_report *report
 json_t *lull_idle_report_json(const struct lull_report *report);
 void lull_idle_report_print(const struct lull_report *report, FILE *out);
 
+/* Makes the entry of the power profile in "levers"; the print function writes what was tried of it.
+ * The run has a GPU. line_out: what the end of the run says of it; "" where no GPU has profiles. */
+json_t *lull_profile_report_json(const struct lull_report *report);
+void lull_profile_report_print(const struct lull_report *report, FILE *out);
+void lull_profile_report_line(const struct lull_report *report, char *line_out, size_t size);
+
 /* Makes "levers": the descent of each lever, over all GPUs. The print function writes every step.
  */
 json_t *lull_levers_report_json(const struct lull_report *report);

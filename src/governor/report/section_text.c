@@ -64,6 +64,36 @@ const char *lull_target_reason_text(const struct lull_target *target)
     }
 }
 
+const char lull_profile_name[] = "max-q";
+
+const char *lull_profile_verdict_text(const struct lull_target *profile)
+{
+    if (profile == NULL)
+        return "not tested";
+    if (lull_target_is_kept_low(profile))
+        return "kept";
+    return !profile->settled || awaits_proof(profile) ? "unfinished" : "removed";
+}
+
+const char *lull_profile_reason_text(const struct lull_target *profile,
+                                     enum lull_profile_state state)
+{
+    if (profile == NULL)
+        return lull_profile_state_text(state);
+    if (lull_target_is_kept_low(profile))
+        return "proven within the tolerance, and the measured energy is lower";
+    if (!profile->settled || awaits_proof(profile))
+        return "the run ended before its test did";
+    switch (profile->reason) {
+    case LULL_REASON_SAVES_NOTHING:
+        return "the measured energy is not lower by more than its error";
+    case LULL_REASON_WITHDRAWN:
+        return lull_profile_state_text(state);
+    default:
+        return "it is not proven to be within the tolerance";
+    }
+}
+
 const char *lull_gpu_alone_text(const struct lull_control *control, uint32_t gpu)
 {
     const struct lull_control_gpu *state = lull_control_gpu(control, gpu);

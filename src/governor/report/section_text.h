@@ -41,6 +41,15 @@ const char *lull_target_verdict_text(const struct lull_target *target);
 /* Returns why a target has its point. */
 const char *lull_target_reason_text(const struct lull_target *target);
 
+/* The power profile that is tested, and whether it was kept: "kept", "removed", "unfinished" or "not
+ * tested". */
+extern const char lull_profile_name[];
+const char *lull_profile_verdict_text(const struct lull_target *profile);
+
+/* Returns why the profile was kept, or not; state: of a GPU of the job that explains it. */
+const char *lull_profile_reason_text(const struct lull_target *profile,
+                                     enum lull_profile_state state);
+
 /* Returns what the governor does with a GPU, or why it does nothing. */
 const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu);
 

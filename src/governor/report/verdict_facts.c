@@ -24,6 +24,7 @@ struct kept {
     bool has_sections;      /* ...or sections */
     uint32_t sections_mhz;  /* the lowest clock of either */
     uint64_t section_count; /* number of times that they were lowered */
+    uint64_t profile;       /* bits: GPUs with the power profile */
 };
 
 static bool verdict_facts_is_used(const struct lull_report *report, uint32_t gpu)
@@ -68,7 +69,8 @@ static void add_sections(const struct lull_report *report, uint32_t gpu, struct 
         const struct lull_target *target = &now.targets[i];
         uint32_t mhz;
 
-        if (target == now.steady || lull_controller_kept_point(controller, gpu, target) == 0)
+        if (target == now.steady || target == now.profile ||
+            lull_controller_kept_point(controller, gpu, target) == 0)
             continue;
         mhz = lull_report_kept_mhz(report, gpu, target);
         kept->has_gaps = kept->has_gaps || target->of_gaps;
@@ -83,6 +85,7 @@ static void add_sections(const struct lull_report *report, uint32_t gpu, struct 
 static struct kept find_kept(const struct lull_report *report)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
+    const struct lull_target *profile = lull_controller_look(controller).profile;
     struct kept kept = {0};
 
     for (uint32_t gpu = 0; gpu < lull_control_gpu_count(report->managed); gpu++) {
@@ -95,6 +98,8 @@ static struct kept find_kept(const struct lull_report *report)
         add_sections(report, gpu, &kept);
         if (lull_controller_look_gpu(controller, gpu).slack->lowered > 0)
             kept.waiting |= UINT64_C(1) << gpu;
+        if (profile != NULL && lull_target_is_kept_low(profile))
+            kept.profile |= UINT64_C(1) << gpu;
     }
     return kept;
 }
@@ -115,7 +120,7 @@ bool lull_verdict_has_lowered(const struct lull_report *report)
         return summary.is_held;
     }
     kept = find_kept(report);
-    return (kept.steady | kept.waiting) != 0 || kept.has_gaps || kept.has_sections;
+    return (kept.steady | kept.waiting | kept.profile) != 0 || kept.has_gaps || kept.has_sections;
 }
 
 /* ---- words ------------------------------------------------------------------------------- */
@@ -165,6 +170,11 @@ static void verdict_print_kept(const struct lull_report *report, FILE *out)
     if (kept.waiting != 0) {
         fprintf(out, "%seven lower where a rank waits", separator);
         verdict_facts_print_gpus(report, kept.waiting, kept.used, out);
+        separator = ", ";
+    }
+    if (kept.profile != 0) {
+        fprintf(out, "%spower profile %s", separator, lull_profile_name);
+        verdict_facts_print_gpus(report, kept.profile, kept.used, out);
     }
 }
 

@@ -82,13 +82,16 @@ json_t *lull_verdict_report_json(const struct lull_report *report)
     char *const subject = lull_verdict_subject(report);
     char *const sentence = make_sentence(report, &gain, subject);
     struct lull_verdict_lines lines;
+    char profile[LULL_VERDICT_LINE_SIZE];
     json_t *object = json_object();
 
     lull_verdict_lines_make(report, &gain, &lines);
+    lull_profile_report_line(report, profile, sizeof(profile));
     lull_field_text(object, "sentence", sentence);
     lull_field_text(object, "energy_line", lines.energy);
     lull_field_text(object, "time_line", lines.time);
     lull_field_text(object, "next_line", lines.next);
+    lull_field_text(object, "profile_line", profile[0] != '\0' ? profile : NULL);
     lull_field_text(object, "lowered_line", subject);
     lull_field_boolean(object, "lowered", lull_verdict_has_lowered(report));
     lull_field_text(object, "basis", gain.basis);
@@ -117,14 +120,18 @@ void lull_verdict_report_print(const struct lull_report *report, FILE *out)
 {
     const struct lull_report_gain gain = lull_verdict_gain(report);
     struct lull_verdict_lines lines;
+    char profile[LULL_VERDICT_LINE_SIZE];
 
     lull_verdict_lines_make(report, &gain, &lines);
+    lull_profile_report_line(report, profile, sizeof(profile));
     if (report->serving != NULL)
         fprintf(out, "\n  Energy:  %s\n  Latency: %s\n  Next:    %s\n", lines.energy, lines.time,
                 lines.next);
     else
         fprintf(out, "\n  Energy: %s\n  Time:   %s\n  Next:   %s\n", lines.energy, lines.time,
                 lines.next);
+    if (profile[0] != '\0')
+        fprintf(out, "  Profile: %s\n", profile);
 }
 
 void lull_verdict_report_print_basis(const struct lull_report *report, FILE *out)

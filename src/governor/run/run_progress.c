@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "governor/report/section_text.h"
 #include "governor/run/run_missing.h"
 
 /* Energy is read once a second, so that what is older than this has readings on both sides. */
@@ -49,6 +50,10 @@ void lull_run_progress_describe(const struct lull_control *control, char *text, 
     snprintf(text, size, "testing the result of the search");
     if (now.descending == NULL)
         return;
+    if (now.descending == now.profile) {
+        snprintf(text, size, "trying the power profile %s", lull_profile_name);
+        return;
+    }
     point = lull_controller_point_on(controller, now.lead, now.descending, now.candidate);
     if (point < info->sm_clock_count)
         snprintf(text, size, "trying %u MHz %s", info->sm_clocks_mhz[point], name_target(&now));

@@ -93,6 +93,8 @@ static uint32_t wanted_of(struct lull_run_pass *pass, uint32_t gpu, bool energy)
         wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS | LULL_READING_XIDS;
     if (energy)
         wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE | LULL_READING_POWER_LIMIT;
+    if (lull_control_wants_profiles(pass->control, gpu, energy))
+        wanted |= LULL_READING_PROFILES;
     if (lull_control_wants_utilization(pass->control, gpu, lull_now_ns()))
         wanted |= LULL_READING_UTILIZATION;
     if (pass->limits != NULL)

@@ -351,7 +351,7 @@ class Leases(Attach):
     def cap(self, gpu, max_mhz, milliseconds):
         """As lull budget does (src/wire/message.h)."""
         def message(kind, body):
-            return struct.pack("<4sHHII", b"LULL", 5, kind, len(body), 1) + body
+            return struct.pack("<4sHHII", b"LULL", 6, kind, len(body), 1) + body
 
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.connect(os.path.join(self.environment["LULL_RUNTIME_DIR"], "lulld.sock"))
