@@ -49,7 +49,7 @@ struct node_site {
     uint32_t count;
     struct lull_controller *controller;
     struct lull_virtual_driver *driver;
-    double energy_j[LULL_PLAY_RANKS]; /* until the reading before */
+    double energy_j; /* until the reading before */
 };
 
 struct simulation {
@@ -88,6 +88,24 @@ static const struct lull_track *virtual_node_track_of(struct simulation *simulat
 
 /* ---- events of the GPUs ------------------------------------------------------------------- */
 
+/* Passes the controller what the trials so far say of the profile's energy. */
+static void measure_profile(const struct simulation *simulation)
+{
+    struct lull_controller *controller = simulation->sites[0].controller;
+    const uint64_t others = lull_controller_look(controller).profile_others;
+    struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];
+    uint32_t count = 0;
+
+    if (others != 0)
+        count = lull_job_frontier_list(simulation->options->frontier,
+                                       simulation->options->play->rank_count, tried);
+    for (uint32_t i = 0; i < count; i++)
+        if (tried[i].point == 0 && tried[i].others == others)
+            lull_controller_take_profile_saving(
+                controller, &(struct lull_profile_saving){
+                                tried[i].saving_ratio, tried[i].low_ratio, tried[i].high_ratio});
+}
+
 /* Records the points at which the iteration runs that the first rank begins. */
 static void mark_iteration(struct simulation *simulation, int64_t now_ns)
 {
@@ -100,6 +118,8 @@ static void mark_iteration(struct simulation *simulation, int64_t now_ns)
     for (uint32_t i = 0; i < simulation->options->play->rank_count; i++)
         mark.energy_j += lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, i));
     lull_job_frontier_take(simulation->options->frontier, &mark);
+    if (simulation->options->offers_profile)
+        measure_profile(simulation);
 }
 
 /* Returns whether this call of the rank begins an iteration. */
@@ -284,20 +304,13 @@ static void add_measured(struct simulation *simulation, double power_w)
 /* Returns the power of a node's GPUs since the reading before, W. */
 static double site_power(struct simulation *simulation, struct node_site *site)
 {
-    double power_w = 0.0;
+    const double before_j = site->energy_j;
 
-    for (uint32_t i = 0; i < site->count; i++) {
-        const double before_j = site->energy_j[i];
-        double gpu_w;
-
-        site->energy_j[i] =
+    site->energy_j = 0.0;
+    for (uint32_t i = 0; i < site->count; i++)
+        site->energy_j +=
             lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, site->first + i));
-        gpu_w = (site->energy_j[i] - before_j) / ((double)reading_ns * 1e-9);
-        power_w += gpu_w;
-        if (simulation->is_managed && simulation->options->offers_profile && before_j > 0.0)
-            lull_controller_take_power(site->controller, i, gpu_w);
-    }
-    return power_w;
+    return (site->energy_j - before_j) / ((double)reading_ns * 1e-9);
 }
 
 /* Reads the power, averaged since the reading before as sensors do. Returns when to do so next. */
@@ -522,8 +535,7 @@ static void describe_target(const struct simulation *simulation,
     outcome->steady_mhz =
         lull_gpu_model_step_mhz(model, top - lull_min_u32(simulation->options->steps_below, top));
     outcome->point_mhz = outcome->steady_mhz;
-    outcome->profile_saving_ratio = NAN;
-    outcome->profile_half_ratio = NAN;
+    outcome->profile_saving = (struct lull_profile_saving){NAN, NAN, NAN};
     if (!simulation->is_managed)
         return;
     now = lull_controller_look(controller);
@@ -538,8 +550,7 @@ static void describe_target(const struct simulation *simulation,
     if (now.profile != NULL) {
         outcome->keeps_profile = lull_target_is_kept_low(now.profile);
         outcome->profile_reason = now.profile->reason;
-        outcome->profile_saving_ratio = now.profile->saving_ratio;
-        outcome->profile_half_ratio = now.profile->saving_half_ratio;
+        outcome->profile_saving = now.profile->saving;
     }
     for (uint32_t i = 0; i < now.target_count; i++)
         if (&now.targets[i] != now.profile)

@@ -42,7 +42,7 @@ struct lull_simulation_options {
     uint32_t lost_every;  /* ...and one in this many is lost; 0: none is */
     uint32_t steps_below; /* of an unmanaged run: the highest clock is this many steps lower */
     double limit_w;       /* power limit of all GPUs; 0: the model's own */
-    bool offers_profile;  /* the GPUs' power profile Max-Q may be requested */
+    bool offers_profile;  /* the GPUs' power profile Max-Q may be requested; needs frontier */
     /* Called when a rank begins a period, with the clock of its GPU; NULL: no callback. */
     void (*watch)(void *context, uint32_t rank, uint64_t period, double sm_mhz);
     void *watch_context;
@@ -63,8 +63,7 @@ struct lull_simulation_outcome {
     bool keeps;              /* something is lowered and proven at the end */
     bool keeps_profile;      /* ...the power profile among it */
     enum lull_settle_reason profile_reason; /* the reason for that, or against it */
-    double profile_saving_ratio; /* energy per iteration that its proof has saved; NAN: unknown */
-    double profile_half_ratio;   /* the half width of that, 95 % */
+    struct lull_profile_saving profile_saving;
     double steady_mhz;  /* the accepted clock of whole iterations; the highest clock if none is
                          * accepted */
     double below_ratio; /* share of the iterations that run one clock below that one */

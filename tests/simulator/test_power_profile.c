@@ -40,6 +40,7 @@ static struct lull_simulation_outcome simulate(const struct profile_case *profil
     struct lull_gpu_model model =
         *lull_gpu_model_find(profile->model, (uint32_t)strlen(profile->model));
     struct lull_play *play = make_play();
+    struct lull_job_frontier frontier = {0};
     struct lull_simulation_options options = {
         .play = play,
         .model = &model,
@@ -48,6 +49,7 @@ static struct lull_simulation_outcome simulate(const struct profile_case *profil
         .managed = managed,
         .exposure = true,
         .offers_profile = offered,
+        .frontier = &frontier,
     };
     struct lull_simulation_outcome outcome;
 
@@ -71,10 +73,10 @@ static void test_a_profile_that_saves_is_kept(void **state)
 
     (void)state;
     assert_false(without.keeps_profile);
-    assert_true(isnan(without.profile_saving_ratio));
+    assert_true(isnan(without.profile_saving.ratio));
     assert_true(with.keeps_profile);
     assert_true(with.settled_in > 0);
-    assert_true(with.profile_saving_ratio > with.profile_half_ratio);
+    assert_true(with.profile_saving.low_ratio > 0.0);
     assert_true(with.energy_j < 0.95 * without.energy_j);
     assert_true(lull_simulation_slowdown(&with, &highest) < published.tolerance_ratio);
 }

@@ -50,7 +50,8 @@ static void add_screen(const struct lull_target *profile, json_t *object)
 json_t *lull_profile_report_json(const struct lull_report *report)
 {
     const struct lull_target *profile = profile_report_find(report);
-    const double saving = profile != NULL ? profile->saving_ratio : (double)NAN;
+    const struct lull_profile_saving unknown = {(double)NAN, (double)NAN, (double)NAN};
+    const struct lull_profile_saving saving = profile != NULL ? profile->saving : unknown;
     json_t *object = json_object();
 
     lull_field_text(object, "lever", "power profile");
@@ -63,11 +64,11 @@ json_t *lull_profile_report_json(const struct lull_report *report)
     add_screen(profile, object);
     lull_field_text(object, "verdict", lull_profile_verdict_text(profile));
     lull_field_text(object, "reason", profile_report_reason(report));
-    lull_field_number(object, "saving_ratio", saving);
-    lull_field_number(object, "saving_half_width_ratio",
-                      profile != NULL ? profile->saving_half_ratio : (double)NAN);
+    lull_field_number(object, "saving_ratio", saving.ratio);
+    lull_field_number(object, "saving_low_ratio", saving.low_ratio);
+    lull_field_number(object, "saving_high_ratio", saving.high_ratio);
     lull_field_text(object, "saving_reason",
-                    isfinite(saving) ? NULL : "its energy was not compared");
+                    isfinite(saving.ratio) ? NULL : "its energy was not compared");
     return object;
 }
 
@@ -96,9 +97,10 @@ void lull_profile_report_line(const struct lull_report *report, char *line_out, 
     profile = profile_report_find(report);
     length = snprintf(line_out, size, "%s %s: %s", lull_profile_name,
                       lull_profile_verdict_text(profile), profile_report_reason(report));
-    if (profile != NULL && isfinite(profile->saving_ratio) && length > 0 && (size_t)length < size)
-        snprintf(line_out + length, size - (size_t)length, " (%.1f %% +- %.1f %%)",
-                 100.0 * profile->saving_ratio, 100.0 * profile->saving_half_ratio);
+    if (profile != NULL && isfinite(profile->saving.ratio) && length > 0 && (size_t)length < size)
+        snprintf(line_out + length, size - (size_t)length, " (%.1f %% saved, %.1f to %.1f)",
+                 100.0 * profile->saving.ratio, 100.0 * profile->saving.low_ratio,
+                 100.0 * profile->saving.high_ratio);
 }
 
 void lull_profile_report_print(const struct lull_report *report, FILE *out)

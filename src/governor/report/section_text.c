@@ -86,7 +86,7 @@ const char *lull_profile_reason_text(const struct lull_target *profile,
         return "the run ended before its test did";
     switch (profile->reason) {
     case LULL_REASON_SAVES_NOTHING:
-        return "the measured energy is not lower by more than its error";
+        return "the measured energy is not lower, or lower by less than its error";
     case LULL_REASON_WITHDRAWN:
         return lull_profile_state_text(state);
     default:

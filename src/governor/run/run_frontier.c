@@ -150,6 +150,24 @@ void lull_run_trials_take(struct lull_run_trials *trials, const struct lull_cont
     take_boundaries(control, ALL_GPUS, until_ns, trials);
 }
 
+void lull_run_trials_measure_profile(const struct lull_run_trials *trials,
+                                     struct lull_control *control)
+{
+    struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];
+    const uint64_t others = lull_controller_look(lull_control_controller(control)).profile_others;
+    const uint32_t gpus = used_gpus(control);
+    const struct lull_job_frontier_tried *alone;
+
+    if (gpus == 0 || others == 0)
+        return;
+    alone = run_frontier_find(tried, lull_job_frontier_list(&trials->pairs, gpus, tried), 0, others);
+    if (alone != NULL)
+        lull_controller_take_profile_saving(
+            lull_control_controlled(control),
+            &(struct lull_profile_saving){alone->saving_ratio, alone->low_ratio,
+                                          alone->high_ratio});
+}
+
 double lull_run_trials_saving(const struct lull_run_trials *trials,
                               const struct lull_control *control)
 {

@@ -56,6 +56,11 @@ struct lull_run_trials {
 void lull_run_trials_take(struct lull_run_trials *trials, const struct lull_control *control,
                           int64_t until_ns);
 
+/* Passes the controller what these trials have measured of the power profile's energy, while it is
+ * tested. Likewise locked. */
+void lull_run_trials_measure_profile(const struct lull_run_trials *trials,
+                                     struct lull_control *control);
+
 /* Returns the measured saving of the accepted clocks as a ratio of the job's energy. NAN: none is
  * accepted, or the interval does not exclude 0 yet. Likewise locked. */
 double lull_run_trials_saving(const struct lull_run_trials *trials,

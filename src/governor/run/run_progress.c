@@ -75,6 +75,16 @@ static void add_rest(const struct lull_run_pass *pass, char *text, size_t size)
         snprintf(text + length, size - length, ", %.0f s or more", rest_s);
 }
 
+void lull_run_progress_measure_profile(struct lull_run_pass *pass, int64_t now_ns)
+{
+    lull_control_lock(pass->control);
+    if (lull_controller_look(lull_control_controller(pass->control)).profile_others != 0) {
+        lull_run_trials_take(&pass->trials, pass->control, now_ns - late_ns);
+        lull_run_trials_measure_profile(&pass->trials, pass->control);
+    }
+    lull_control_unlock(pass->control);
+}
+
 double lull_run_progress_saving(struct lull_run_pass *pass, int64_t now_ns)
 {
     lull_run_trials_take(&pass->trials, pass->control, now_ns - late_ns);

@@ -28,4 +28,7 @@ void lull_run_progress_describe(const struct lull_control *control, char *text, 
  * accepted, or the interval does not exclude 0 yet. */
 double lull_run_progress_saving(struct lull_run_pass *pass, int64_t now_ns);
 
+/* Measures the energy of the power profile while it is tested; call it once a second, unlocked. */
+void lull_run_progress_measure_profile(struct lull_run_pass *pass, int64_t now_ns);
+
 #endif

@@ -329,6 +329,8 @@ static void on_tick(uv_timer_t *timer)
             limit_power(pass);
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
             lull_accounting_read_node(pass->accounting);
+        if (!pass->observe_only && pass->ticks % ENERGY_TICKS == 0)
+            lull_run_progress_measure_profile(pass, lull_now_ns());
         run_watch_apply_pause(pass);
         if (pass->ticks % HANG_TICKS == 0)
             lull_run_hangs_tick(pass, lull_now_ns());

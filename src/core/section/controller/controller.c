@@ -323,7 +323,7 @@ void lull_controller_take_power(struct lull_controller *controller, uint32_t ind
     bool is_lowered = gpu->steady != 0;
 
     if (controller->phase == LULL_PHASE_LEARNING ||
-        lull_controller_take_profile_power(controller, gpu, power_w))
+        lull_targets_is_profile_open(&controller->targets))
         return;
     if (gpu->open_section >= 0 && gpu->target_of[gpu->open_section] != LULL_CONTROLLER_NO_TARGET) {
         target = gpu->target_of[gpu->open_section];

@@ -20,9 +20,8 @@
  *               What is not proven is raised by a point, or 2, 4 ... after more failures, and the
  *               searches continue from there.
  *               Before all of that comes the power profile, if one is offered: its screen and its
- *               proof compare it alone with the reference, and it stays only if its energy was
- *               measured to be lower by more than the measurement's error. The searches then run
- *               with it.
+ *               proof compare it alone with the reference, and it stays only if the owner has
+ *               measured by then that it saves energy. The searches then run with it.
  *               A steady point that is proven is refined once by a duty (duty.h), proven as well.
  *   SETTLED     The results are applied, and watched: blocks at the reference at growing
  *               intervals. What looks slow, or has spent the loss budget, is checked; what fails
@@ -147,6 +146,14 @@ struct lull_descent_record {
     enum lull_verdict verdict;
 };
 
+/* The energy of an iteration that the power profile saves, as a ratio, and the interval of 95 %. NAN:
+ * not measured. */
+struct lull_profile_saving {
+    double ratio;
+    double low_ratio;
+    double high_ratio;
+};
+
 /* Points at which a target's sections run: its own scale, 0 the highest. */
 struct lull_target_points {
     uint32_t common;
@@ -175,10 +182,7 @@ struct lull_target {
     uint32_t without_effect; /* turns in a row that came to nothing */
     uint32_t agreed_point;   /* several nodes: the lowest that may be applied... */
     uint64_t agreed_from;    /* ...from this iteration on */
-    /* Of the profile alone: the energy per iteration that its proof has saved, and the half width
-     * of that (95 %). NAN: not measured. */
-    double saving_ratio;
-    double saving_half_ratio;
+    struct lull_profile_saving saving; /* of the profile alone */
     uint32_t refused_point; /* the highest that another node has refused; count: none is */
     struct lull_moments power_reference_w; /* sampled in the section at the reference... */
     struct lull_moments power_lowered_w;   /* ...and at the point under test or kept */
@@ -214,6 +218,8 @@ struct lull_controller_view {
     uint64_t settled_after; /* iterations of the lead until the first settling; 0: not yet */
     uint64_t kept_others;   /* represents the points of sections and gaps that are proven, and ranks
                              * that wait, as in a visit; 0: there are none */
+    uint64_t profile_others; /* represents the profile alone, as in a visit, while it is tested; 0:
+                              * it is not */
     uint32_t target_count;
     const struct lull_target *targets;
     const struct lull_target *steady;     /* the steady point's; null: there is no search */
@@ -276,6 +282,11 @@ void lull_controller_set_lowest(struct lull_controller *controller, uint32_t gpu
  */
 void lull_controller_offer_profile(struct lull_controller *controller, uint32_t gpu);
 void lull_controller_withdraw_profile(struct lull_controller *controller, uint32_t gpu);
+
+/* Takes what the pairs so far have measured of the profile's energy: of the setting profile_others
+ * of the view. Call it about once a second while that is not 0. */
+void lull_controller_take_profile_saving(struct lull_controller *controller,
+                                         const struct lull_profile_saving *saving);
 
 /* Takes a call of the rank on this GPU. Calls of one GPU come in the order of their times. */
 void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,

@@ -159,6 +159,7 @@ void lull_controller_take_iteration(struct lull_controller *controller,
 
 /* Represents the points of sections and gaps that are proven; see struct lull_controller_view. */
 uint64_t lull_controller_kept_others(const struct lull_controller *controller);
+uint64_t lull_controller_profile_others(const struct lull_controller *controller);
 
 /* ---- blocks.c ----------------------------------------------------------------- */
 
@@ -323,12 +324,8 @@ void lull_controller_map_profile(struct lull_controller *controller);
 bool lull_controller_plans_profile(const struct lull_controller *controller,
                                    const struct lull_controlled_gpu *gpu, uint64_t iteration);
 
-/* Takes a power reading while the profile is tested. False: it is not. */
-bool lull_controller_take_profile_power(struct lull_controller *controller,
-                                        const struct lull_controlled_gpu *gpu, double power_w);
-
-/* The profile has been proven to be within the tolerance. Returns false, and drops it, if its
- * energy was not measured to be lower by more than the error. */
+/* The profile has been proven to be within the tolerance. Returns false, and drops it, if it was not
+ * measured to save energy. */
 bool lull_controller_profile_pays(struct lull_controller *controller);
 
 /* ---- gaps.c ------------------------------------------------------------------- */

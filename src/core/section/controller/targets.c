@@ -76,8 +76,7 @@ void lull_targets_add_profile(struct lull_targets *targets)
     profile->refused_point = 2;
     profile->settled = false;
     profile->reason = LULL_REASON_NONE;
-    profile->saving_ratio = NAN;
-    profile->saving_half_ratio = NAN;
+    profile->saving = (struct lull_profile_saving){NAN, NAN, NAN};
 }
 
 bool lull_targets_is_within(const struct lull_targets *targets, uint32_t index)

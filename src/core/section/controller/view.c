@@ -27,6 +27,7 @@ struct lull_controller_view lull_controller_look(const struct lull_controller *c
         .is_searching = is_searching,
         .settled_after = controller->settled_after,
         .kept_others = lull_controller_kept_others(controller),
+        .profile_others = lull_controller_profile_others(controller),
         .target_count = targets->count,
         .targets = targets->list,
         .steady = lull_targets_steady(targets),

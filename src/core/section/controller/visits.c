@@ -23,6 +23,16 @@ static uint64_t visits_mix(uint64_t hash, uint64_t number)
     return (hash ^ number) * UINT64_C(0x100000001b3);
 }
 
+static const uint64_t others_basis = UINT64_C(0xcbf29ce484222325);
+
+/* Mixes in the point of a target on a GPU, unless it is the highest. */
+static uint64_t mix_point(uint64_t hash, uint32_t target, uint32_t gpu, uint32_t point)
+{
+    if (point == 0)
+        return hash;
+    return visits_mix(visits_mix(visits_mix(hash, target), gpu), point);
+}
+
 /* Stands for ranks that run lower because they wait, whatever their points are now: they follow the
  * waits from iteration to iteration. */
 static const uint64_t waiting = UINT64_MAX;
@@ -35,20 +45,18 @@ static const uint64_t between = UINT64_MAX - 1;
 static uint64_t others_of(const struct lull_controller *controller, bool is_proven, bool uses_slack)
 {
     const struct lull_targets *targets = &controller->targets;
-    const uint64_t basis = UINT64_C(0xcbf29ce484222325);
-    uint64_t hash = basis;
+    uint64_t hash = others_basis;
 
     for (uint32_t i = 0; i < targets->count; i++)
         for (uint32_t gpu = 0; (int32_t)i != targets->steady && gpu < controller->gpu_count;
              gpu++) {
             const uint32_t point = visits_point_of(controller, &targets->list[i], gpu, is_proven);
 
-            if (point > 0)
-                hash = visits_mix(visits_mix(visits_mix(hash, i), gpu), point);
+            hash = mix_point(hash, i, gpu, point);
         }
     if (uses_slack && lull_slack_is_used(&controller->slack))
         hash = visits_mix(hash, waiting);
-    return hash == basis ? 0 : hash;
+    return hash == others_basis ? 0 : hash;
 }
 
 struct lull_visit lull_controller_visit(const struct lull_controller *controller, uint32_t gpu)
@@ -76,6 +84,18 @@ struct lull_visit lull_controller_visit(const struct lull_controller *controller
     if (steady != NULL && lull_target_duty(steady).low > 0)
         visit.others = visits_mix(visits_mix(visit.others, between), lull_target_duty(steady).low);
     return visit;
+}
+
+uint64_t lull_controller_profile_others(const struct lull_controller *controller)
+{
+    const struct lull_targets *targets = &controller->targets;
+    uint64_t hash = others_basis;
+
+    if (!lull_targets_is_profile_open(targets))
+        return 0;
+    for (uint32_t gpu = 0; gpu < controller->gpu_count; gpu++)
+        hash = mix_point(hash, (uint32_t)targets->profile, gpu, 1);
+    return hash;
 }
 
 uint64_t lull_controller_kept_others(const struct lull_controller *controller)
