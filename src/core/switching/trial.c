@@ -138,7 +138,7 @@ static uint32_t find_least_measured(const struct lull_trial *trial)
     uint64_t most = (uint64_t)2 * LULL_TRIAL_WATCHED_BLOCK;
 
     if (trial->kind == LULL_TRIAL_PROOF)
-        return trial->min_proof;
+        return lull_max_u32(trial->min_proof, trial->terms.min_iterations);
     if (trial->kind != LULL_TRIAL_CHECK)
         return 0;
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {

@@ -71,6 +71,7 @@ struct lull_trial_terms {
     double worth_ratio;      /* slowdown above which it does not pay; 0: it always pays */
     double loss_ratio;       /* slowdown that all trials and points together may cost; 0: any */
     uint32_t max_iterations; /* at it, after which it is unproven; 0: as long as it may decide */
+    uint32_t min_iterations; /* at it, before a proof may pass; 0: any */
     bool is_idle; /* of a watch: no clock is lowered, so all iterations are at the reference */
 };
 

@@ -10,6 +10,9 @@
  * taken. Chosen: a job that has settled is to be done with it before it has run four times as long.
  */
 enum { REFINED_MAX = 256, REFINED_LONGEST = 4000 };
+/* The proof of a power profile has at least so many blocks with it, because they measure its energy
+ * as well. Default, not yet measured on hardware. */
+enum { PROFILE_BLOCKS = 10 };
 /* A track that is still searching is waited for this many iterations of another one. */
 enum { PATIENCE_ITERATIONS = 60 };
 
@@ -57,6 +60,7 @@ bool lull_controller_is_refining(const struct lull_controller *controller)
 
 void lull_controller_begin_trial(struct lull_controller *controller, enum lull_trial_kind kind)
 {
+    const uint32_t block = lull_controller_block(controller, kind);
     struct lull_trial_terms terms = {
         .tolerance_ratio = controller->config.tolerance_ratio,
         .worth_ratio = decide_worth_of(controller),
@@ -72,8 +76,9 @@ void lull_controller_begin_trial(struct lull_controller *controller, enum lull_t
         terms.loss_ratio = 0.0;
         terms.is_idle = true;
     }
-    lull_trial_begin(&controller->trial, kind, &terms, lull_controller_block(controller, kind),
-                     lull_controller_judged(controller));
+    if (kind == LULL_TRIAL_PROOF && lull_targets_is_profile_open(&controller->targets))
+        terms.min_iterations = PROFILE_BLOCKS * block;
+    lull_trial_begin(&controller->trial, kind, &terms, block, lull_controller_judged(controller));
     controller->trial_begin = lull_controller_iteration(controller);
     controller->screened_descents = controller->slack.descents;
     if (kind == LULL_TRIAL_PROOF) {
