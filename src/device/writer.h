@@ -101,11 +101,11 @@ struct lull_writer_state {
     uint32_t observed_mhz; /* the clock that was read back last; 0: none was */
     int32_t status;        /* return value of the last write */
     uint64_t writes;
-    uint64_t dropped;   /* lowerings that came too late */
-    uint64_t expired;   /* lowerings that were not renewed in time */
-    uint64_t failed;    /* writes that the driver refused */
-    uint64_t disobeyed; /* writes that the clock did not follow */
-    uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
+    uint64_t dropped;        /* lowerings that came too late */
+    uint64_t expired;        /* lowerings that were not renewed in time */
+    uint64_t failed;         /* writes that the driver refused */
+    uint64_t disobeyed;      /* writes that the clock did not follow */
+    uint32_t limit_mw;       /* the power limit that is set; 0: the one from before the lease */
     uint32_t power_profiles; /* enum lull_power_profile; those that Lull requests */
     struct lull_cap cap;
     uint32_t power_mw;    /* mean since the look before (check_ns), or since its cap; 0: unknown */

@@ -102,8 +102,8 @@ static void measure_profile(const struct simulation *simulation)
     for (uint32_t i = 0; i < count; i++)
         if (tried[i].point == 0 && tried[i].others == others)
             lull_controller_take_profile_saving(
-                controller, &(struct lull_profile_saving){
-                                tried[i].saving_ratio, tried[i].low_ratio, tried[i].high_ratio});
+                controller, &(struct lull_profile_saving){tried[i].saving_ratio, tried[i].low_ratio,
+                                                          tried[i].high_ratio});
 }
 
 /* Records the points at which the iteration runs that the first rank begins. */

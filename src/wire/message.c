@@ -40,12 +40,8 @@ static const struct field lease_fields[] = {
     FIELD(U32, lease, min_limit_mw), FIELD(U32, lease, max_limit_mw), {END, 0, 0},
 };
 static const struct field grant_fields[] = {
-    FIELD(U64, grant, lease_id),
-    FIELD(U32, grant, slot),
-    FIELD(U32, grant, min_mhz),
-    FIELD(U32, grant, max_mhz),
-    FIELD(U32, grant, profiles),
-    {END, 0, 0},
+    FIELD(U64, grant, lease_id), FIELD(U32, grant, slot),     FIELD(U32, grant, min_mhz),
+    FIELD(U32, grant, max_mhz),  FIELD(U32, grant, profiles), {END, 0, 0},
 };
 static const struct field release_fields[] = {FIELD(U32, release, slot), {END, 0, 0}};
 static const struct field status_fields[] = {FIELD(U32, status, gpu), {END, 0, 0}};

@@ -128,7 +128,7 @@ struct lull_message_state {
     uint32_t cap_mhz;          /* its cap; 0: none of clocks */
     uint32_t cap_limit_mw;     /* 0: none of power limits */
     uint32_t cap_left_ms;      /* 0: it is not capped */
-    uint32_t power_profiles;   /* enum lull_power_profile; those that lulld requests for its lease */
+    uint32_t power_profiles; /* enum lull_power_profile; those that lulld requests for its lease */
 };
 
 /* Upper limits of a GPU from now on, for every user. Zeros lift the cap. */

@@ -45,8 +45,9 @@ static void test_every_type_round_trips(void **state)
 static void test_layout_is_fixed(void **state)
 {
     struct lull_message message = {.type = LULL_MESSAGE_GRANT, .sequence = 0x01020304};
-    const uint8_t expected[40] = {'L', 'U', 'L', 'L', 6, 0, 4, 0, 24, 0, 0, 0, 4, 3, 2, 1, 1, 0, 0, 0,
-                                  0,   0,   0,   0,   2, 0, 0, 0, 3,  0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0};
+    const uint8_t expected[40] = {'L', 'U', 'L', 'L', 6, 0, 4, 0, 24, 0, 0, 0, 4, 3,
+                                  2,   1,   1,   0,   0, 0, 0, 0, 0,  0, 2, 0, 0, 0,
+                                  3,   0,   0,   0,   4, 0, 0, 0, 5,  0, 0, 0};
     uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
 
     (void)state;

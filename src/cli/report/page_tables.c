@@ -102,8 +102,8 @@ static void write_lever_row(FILE *out, const json_t *lever, size_t count)
     if (isfinite(lull_report_number(lever, "sm_mhz")))
         lull_html_number_cell(out, lull_html_figure(lull_report_number(lever, "sm_mhz"), "MHz"));
     else
-        lull_html_text(out, "<td>",
-                       is_profile ? "follows the profile" : "by a rank's waiting time", "</td>");
+        lull_html_text(out, "<td>", is_profile ? "follows the profile" : "by a rank's waiting time",
+                       "</td>");
     if (isfinite(saving))
         lull_html_number_cell(out, lull_html_percent(saving));
     else

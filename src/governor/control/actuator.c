@@ -33,7 +33,7 @@ struct lull_actuator {
     int doorbell_fd;
     uint64_t leased;                                      /* a bit per slot */
     struct lull_limit_request limits[LULL_COMMAND_SLOTS]; /* the latest ones */
-    uint32_t profiles[LULL_COMMAND_SLOTS]; /* that each lease may request */
+    uint32_t profiles[LULL_COMMAND_SLOTS];                /* that each lease may request */
     uint64_t partitioned; /* a bit per GPU of this process: MIG is on */
     bool has_lost;        /* lulld has taken a lease back */
     bool is_forbidden;    /* because the GPU must not be leased any more */

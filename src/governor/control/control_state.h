@@ -67,11 +67,11 @@ struct lull_governed_gpu {
     bool wants_lease; /* to be switched for its rank as soon as there is an actuator */
     const struct lull_device_info *info;
     struct lull_posted_request requests[LULL_CONTROL_REQUESTS_KEPT]; /* by sequence */
-    uint64_t posted;         /* sequence of the last request */
-    uint64_t taken;          /* sequence of the last outcome taken */
-    uint16_t calls;          /* calls of the driver that have been taken, modulo 65536 */
-    uint32_t xids;           /* errors of the driver that have been taken... */
-    uint32_t xids_reported;  /* ...as the log has them */
+    uint64_t posted;        /* sequence of the last request */
+    uint64_t taken;         /* sequence of the last outcome taken */
+    uint16_t calls;         /* calls of the driver that have been taken, modulo 65536 */
+    uint32_t xids;          /* errors of the driver that have been taken... */
+    uint32_t xids_reported; /* ...as the log has them */
     struct lull_requested_profiles profiles;
     uint32_t point;          /* the point that was requested last */
     uint32_t first_limit_mw; /* its power limit at the start of the run; 0: unknown */

@@ -41,8 +41,8 @@ const char *lull_target_verdict_text(const struct lull_target *target);
 /* Returns why a target has its point. */
 const char *lull_target_reason_text(const struct lull_target *target);
 
-/* The power profile that is tested, and whether it was kept: "kept", "removed", "unfinished" or "not
- * tested". */
+/* The power profile that is tested, and whether it was kept: "kept", "removed", "unfinished" or
+ * "not tested". */
 extern const char lull_profile_name[];
 const char *lull_profile_verdict_text(const struct lull_target *profile);
 

@@ -160,12 +160,13 @@ void lull_run_trials_measure_profile(const struct lull_run_trials *trials,
 
     if (gpus == 0 || others == 0)
         return;
-    alone = run_frontier_find(tried, lull_job_frontier_list(&trials->pairs, gpus, tried), 0, others);
+    alone =
+        run_frontier_find(tried, lull_job_frontier_list(&trials->pairs, gpus, tried), 0, others);
     if (alone != NULL)
-        lull_controller_take_profile_saving(
-            lull_control_controlled(control),
-            &(struct lull_profile_saving){alone->saving_ratio, alone->low_ratio,
-                                          alone->high_ratio});
+        lull_controller_take_profile_saving(lull_control_controlled(control),
+                                            &(struct lull_profile_saving){alone->saving_ratio,
+                                                                          alone->low_ratio,
+                                                                          alone->high_ratio});
 }
 
 double lull_run_trials_saving(const struct lull_run_trials *trials,

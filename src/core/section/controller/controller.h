@@ -146,8 +146,8 @@ struct lull_descent_record {
     enum lull_verdict verdict;
 };
 
-/* The energy of an iteration that the power profile saves, as a ratio, and the interval of 95 %. NAN:
- * not measured. */
+/* The energy of an iteration that the power profile saves, as a ratio, and the interval of 95 %.
+ * NAN: not measured. */
 struct lull_profile_saving {
     double ratio;
     double low_ratio;
@@ -175,13 +175,13 @@ struct lull_target {
     uint64_t held_up; /* bits: GPUs that stay at the reference, because they hold up the others */
     bool has_own;     /* GPUs have points of their own: */
     uint32_t own_point[LULL_CONTROLLER_MAX_GPUS];
-    bool is_refined;         /* every turn is over */
-    int32_t turn;            /* GPU that searches below the others; -1: none does */
-    struct lull_descent own; /* its search */
-    uint64_t turns_left;     /* bits: GPUs that wait for theirs */
-    uint32_t without_effect; /* turns in a row that came to nothing */
-    uint32_t agreed_point;   /* several nodes: the lowest that may be applied... */
-    uint64_t agreed_from;    /* ...from this iteration on */
+    bool is_refined;                   /* every turn is over */
+    int32_t turn;                      /* GPU that searches below the others; -1: none does */
+    struct lull_descent own;           /* its search */
+    uint64_t turns_left;               /* bits: GPUs that wait for theirs */
+    uint32_t without_effect;           /* turns in a row that came to nothing */
+    uint32_t agreed_point;             /* several nodes: the lowest that may be applied... */
+    uint64_t agreed_from;              /* ...from this iteration on */
     struct lull_profile_saving saving; /* of the profile alone */
     uint32_t refused_point; /* the highest that another node has refused; count: none is */
     struct lull_moments power_reference_w; /* sampled in the section at the reference... */

@@ -324,8 +324,8 @@ void lull_controller_map_profile(struct lull_controller *controller);
 bool lull_controller_plans_profile(const struct lull_controller *controller,
                                    const struct lull_controlled_gpu *gpu, uint64_t iteration);
 
-/* The profile has been proven to be within the tolerance. Returns false, and drops it, if it was not
- * measured to save energy. */
+/* The profile has been proven to be within the tolerance. Returns false, and drops it, if it was
+ * not measured to save energy. */
 bool lull_controller_profile_pays(struct lull_controller *controller);
 
 /* ---- gaps.c ------------------------------------------------------------------- */
