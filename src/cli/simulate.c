@@ -34,6 +34,7 @@ struct simulate_arguments {
     uint64_t seed;
     uint32_t modes; /* bits of what is played: policies, and ORACLES */
     bool is_json;
+    bool power_profiles;
     struct lull_simulate_server server;
 };
 
@@ -125,6 +126,9 @@ static const struct lull_option rows[] = {
                "before gaps are not lowered, as in `lull run`.",
                .is_slowdown = true, .default_value = "5%",
                .more = "Modes with a single lever ignore it."),
+    LULL_FLAG("power-profiles", struct simulate_arguments, power_profiles,
+              "Mode auto may request the power profile max-q, as `lull run` does. Its effect is "
+              "borrowed: the best case that NVIDIA publishes for B200."),
     LULL_CLI_CALL_SETTLE_ROW(struct simulate_arguments, call_ms),
     LULL_VALUE("look-ms", "MS", NUMBER, struct simulate_arguments, look_ms,
                "How often a clock is read after it was set, as lulld does between two calls; 0: "
@@ -315,6 +319,8 @@ static int simulate_managed(struct simulate_run *run, struct lull_error *err)
         if (!simulate_is_wanted(run->arguments, (uint32_t)policy))
             continue;
         run->simulation.frontier = policy == LULL_SIMULATE_AUTO ? &trials : NULL;
+        run->simulation.offers_profile =
+            policy == LULL_SIMULATE_AUTO && run->arguments->power_profiles;
         control->reactive = policy == LULL_SIMULATE_REACTIVE;
         control->only_steady = policy == LULL_SIMULATE_STEADY;
         control->only_sections =

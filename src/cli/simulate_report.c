@@ -10,6 +10,7 @@
 #include "base/json_string.h"
 #include "cli/shared/command.h"
 #include "governor/report/frontier_report.h"
+#include "governor/report/report_fields.h"
 
 const char *const lull_simulate_policy_names[LULL_SIMULATE_POLICIES] = {
     "highest", "fixed_clock", "power_limit", "reactive", "feed_forward", "steady", "auto"};
@@ -38,7 +39,8 @@ static bool is_managed(int policy)
 
 /* ---- table ------------------------------------------------------------------------------- */
 
-/* Returns how widely the power swings, where that is known, and what auto has given up for it. */
+/* Prints how widely the power swings, where that is known, what auto has given up for it, and the
+ * power profile. */
 static void print_swings(const struct lull_simulate_results *results)
 {
     const struct lull_simulation_outcome *highest = &results->modes[LULL_SIMULATE_HIGHEST].outcome;
@@ -49,6 +51,12 @@ static void print_swings(const struct lull_simulate_results *results)
                "highest clock, %.0f W in auto; from 1 Hz on %.1f and %.1f W\n",
                highest->swing.peak_to_peak_w.mean, managed->swing.peak_to_peak_w.mean,
                highest->swing.band_w.mean, managed->swing.band_w.mean);
+    if (managed->has_profile)
+        printf("power profile max-q, with the borrowed effect of the emulated GPU: %s; it alone "
+               "saves %.1f %% (%.1f to %.1f)\n",
+               managed->keeps_profile ? "kept" : "not kept", 100.0 * managed->profile_saving.ratio,
+               100.0 * managed->profile_saving.low_ratio,
+               100.0 * managed->profile_saving.high_ratio);
     if (managed->given_up.gaps)
         printf("auto leaves gaps at the steady clock, because lowering them would increase power "
                "fluctuation beyond --swing\n");
@@ -156,6 +164,20 @@ static void simulate_report_add_settled(json_t *object, const struct lull_simula
                         reason == NULL ? json_null() : lull_json_string(reason));
 }
 
+/* Null: no profile was tested. */
+static json_t *profile_json(const struct lull_simulation_outcome *outcome)
+{
+    json_t *object;
+
+    if (!outcome->has_profile)
+        return json_null();
+    object = json_pack("{s:s, s:b}", "name", "max-q", "kept", outcome->keeps_profile);
+    lull_field_number(object, "saving_ratio", outcome->profile_saving.ratio);
+    lull_field_number(object, "saving_low_ratio", outcome->profile_saving.low_ratio);
+    lull_field_number(object, "saving_high_ratio", outcome->profile_saving.high_ratio);
+    return object;
+}
+
 static json_t *mode_json(const struct lull_simulate_results *results, int policy)
 {
     const struct lull_simulate_mode *mode = &results->modes[policy];
@@ -169,6 +191,7 @@ static json_t *mode_json(const struct lull_simulate_results *results, int policy
         (json_int_t)outcome->calls);
 
     simulate_report_add_settled(object, mode, is_managed(policy));
+    json_object_set_new(object, "power_profile", profile_json(outcome));
     json_object_update_new(object,
                            json_pack("{s:f, s:f, s:f, s:I, s:o}", "steady_mhz", outcome->steady_mhz,
                                      "below_ratio", outcome->below_ratio, "sm_mhz",

@@ -548,6 +548,7 @@ static void describe_target(const struct simulation *simulation,
     outcome->kept_others = now.kept_others;
     outcome->keeps = now.is_proven || outcome->kept_others != 0;
     if (now.profile != NULL) {
+        outcome->has_profile = true;
         outcome->keeps_profile = lull_target_is_kept_low(now.profile);
         outcome->profile_reason = now.profile->reason;
         outcome->profile_saving = now.profile->saving;
