@@ -201,24 +201,24 @@ static void controller_update_demand(struct lull_serving_controller *controller)
         lull_server_model_predict(&controller->model, &controller->in_force, &controller->demand);
 }
 
-/* Compares the energy that was drawn with what the model predicts for the highest clock. */
-static void controller_compare_energy(struct lull_serving_controller *controller)
+/* Compares the energy since the reading before with that at the highest clock. */
+static void controller_compare_energy(struct lull_serving_controller *controller,
+                                      const struct lull_serving_reading *before)
 {
-    const struct lull_server_change *const change = &controller->load.change;
-    const double seconds = change->seconds;
-    struct lull_server_demand demand = controller->demand;
+    const double read_j = controller_energy_j(controller, controller->load.last.time_ns);
+    const bool is_steady = controller->changed_ns <= before->time_ns;
+    const struct lull_saving_change change = {
+        .model = &controller->model,
+        .highest = &controller->clocks[0],
+        .in_force = &controller->in_force,
+        .load = &controller->load,
+        .joules = read_j - controller->read_j,
+        .is_steady = is_steady,
+        .is_highest = is_steady && controller->in_force.mhz >= controller->clocks[0].mhz,
+    };
 
-    if (!controller->model.has_power || controller->model.windows < 1.0 ||
-        !isfinite(controller->power_w) || seconds <= 0.0)
-        return;
-    if (demand.is_prefill) { /* its power follows the tokens, whose averages lag */
-        demand.output_rate = change->output_tokens / seconds;
-        demand.prompt_rate = change->prompt_tokens / seconds;
-    }
-    controller->spent_j += controller->power_w * seconds;
-    controller->highest_j +=
-        seconds *
-        lull_server_model_predict(&controller->model, &controller->clocks[0], &demand).watts;
+    controller->read_j = read_j;
+    lull_server_saving_take(&controller->saving, &change);
 }
 
 /* Counters that do not grow while requests run are old values. */
@@ -249,14 +249,16 @@ static void controller_take_usable(struct lull_serving_controller *controller,
         controller->idle_ns = 0;
     else if (controller->idle_ns == 0)
         controller->idle_ns = reading->time_ns;
-    if (!is_followed)
+    if (!is_followed) {
+        controller->read_j = controller_energy_j(controller, reading->time_ns);
         return;
+    }
     if (reading->is_of_steps)
         lull_step_load_take(&controller->step_load, &before, reading, &controller->in_force);
     controller_extend_window(controller, &before);
     controller_update_demand(controller);
     controller_watch_stillness(controller);
-    controller_compare_energy(controller);
+    controller_compare_energy(controller, &before);
     lull_serving_judge(controller, &before);
 }
 
@@ -264,6 +266,7 @@ void lull_serving_controller_take(struct lull_serving_controller *controller,
                                   const struct lull_serving_reading *reading)
 {
     if (reading->is_restarted) {
+        lull_server_saving_restart(&controller->saving, &controller->model, &controller->clocks[0]);
         controller_forget(controller);
         controller->usable = 0;
         controller->idle_ns = 0;
@@ -488,7 +491,7 @@ void lull_serving_controller_state(const struct lull_serving_controller *control
             is_known && !controller->demand.is_of_steps ? controller->outlook.first_token_s : NAN,
         .predicted_tpot_s =
             is_known && !controller->demand.is_prefill ? controller->outlook.step_s : NAN,
-        .saved_ratio =
-            controller->highest_j > 0.0 ? 1.0 - controller->spent_j / controller->highest_j : NAN,
+        .saved_ratio = lull_server_saving_ratio(&controller->saving, &controller->model,
+                                                &controller->clocks[0]),
     };
 }

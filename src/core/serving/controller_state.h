@@ -10,6 +10,7 @@
 #include "core/serving/miss_bound.h"
 #include "core/serving/server_load.h"
 #include "core/serving/server_model.h"
+#include "core/serving/server_saving.h"
 #include "core/serving/step_load.h"
 #include "core/stats/allowance.h"
 
@@ -108,8 +109,8 @@ struct lull_serving_controller {
     enum lull_serving_mode mode;
     const char *reason;
     struct lull_server_outlook outlook; /* at the clock in force */
-    double spent_j;                     /* of one GPU, while the comparison was known */
-    double highest_j;                   /* estimate of the same at the highest clock */
+    double read_j;                      /* of one GPU, at the last usable reading; NAN: unknown */
+    struct lull_server_saving saving;
 };
 
 /* ---- judge.c ------------------------------------------------------------------------------- */

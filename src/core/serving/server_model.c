@@ -60,19 +60,12 @@ struct lull_server_clock lull_server_clock_at(const struct lull_device_curve *cu
     return clock;
 }
 
-/* The times of one step, of one decoding sequence and of one prompt token at a clock. */
-struct server_times {
-    double step_s;
-    double sequence_s;
-    double prompt_s;
-};
-
-static struct server_times server_times_at(const struct lull_server_model *model,
-                                           const struct lull_server_clock *clock)
+struct lull_server_times lull_server_model_times(const struct lull_server_model *model,
+                                                 const struct lull_server_clock *clock)
 {
     const double *const value = model->time.value;
 
-    return (struct server_times){
+    return (struct lull_server_times){
         .step_s = value[HOST] + value[STEPS_MEMORY] * clock->memory +
                   value[STEPS_COMPUTE] * clock->compute,
         .sequence_s = value[OUTPUT_MEMORY] * clock->memory + value[OUTPUT_COMPUTE] * clock->compute,
@@ -91,8 +84,8 @@ static double server_model_dynamic(const struct lull_server_clock *clock, double
     return taken_s > 0.0 ? clock->dynamic * fmin(working_s / taken_s, 1.0) : clock->dynamic;
 }
 
-static double server_model_decoding(const struct lull_server_model *model,
-                                    const struct lull_server_clock *clock, double running)
+double lull_server_model_decoding(const struct lull_server_model *model,
+                                  const struct lull_server_clock *clock, double running)
 {
     const double *const value = model->time.value;
 
@@ -101,8 +94,8 @@ static double server_model_decoding(const struct lull_server_model *model,
                                 value[STEPS_COMPUTE] + value[OUTPUT_COMPUTE] * running);
 }
 
-static double server_model_prefilling(const struct lull_server_model *model,
-                                      const struct lull_server_clock *clock)
+double lull_server_model_prefilling(const struct lull_server_model *model,
+                                    const struct lull_server_clock *clock)
 {
     const double *const value = model->time.value;
 
@@ -116,9 +109,9 @@ static double server_model_watts(const struct lull_server_model *model,
                                  double running)
 {
     const double *const value = model->power.value;
-    const double decode_w = value[1] * server_model_decoding(model, clock, running);
+    const double decode_w = value[1] * lull_server_model_decoding(model, clock, running);
     const double prefill_w =
-        fmin(value[2] * server_model_prefilling(model, clock), model->limit_w - value[0]);
+        fmin(value[2] * lull_server_model_prefilling(model, clock), model->limit_w - value[0]);
 
     const double waiting_w = model->is_known ? clock->waiting_w : value[0];
 
@@ -166,15 +159,15 @@ static void server_model_add_power(struct lull_server_model *model,
                                    const struct lull_server_clock *clock,
                                    const struct lull_server_window *window)
 {
-    const struct server_times times = server_times_at(model, clock);
+    const struct lull_server_times times = lull_server_model_times(model, clock);
     const double watts = window->joules / window->seconds;
     const double running = window->output_tokens / fmax(window->steps, 1.0);
     const double prefilling = window->prompt_tokens * times.prompt_s / window->seconds;
     const double prefill = lull_server_window_is_prefill(window) ? 1.0 : fmin(prefilling, 1.0);
     const double features[] = {
         1.0,
-        (1.0 - prefill) * server_model_decoding(model, clock, running),
-        prefill * server_model_prefilling(model, clock),
+        (1.0 - prefill) * lull_server_model_decoding(model, clock, running),
+        prefill * lull_server_model_prefilling(model, clock),
     };
 
     if (!model->has_power)
@@ -222,7 +215,7 @@ server_model_predict_prefill(const struct lull_server_model *model,
                              const struct lull_server_clock *clock,
                              const struct lull_server_demand *demand)
 {
-    const struct server_times times = server_times_at(model, clock);
+    const struct lull_server_times times = lull_server_model_times(model, clock);
     const double request_s = times.sequence_s + demand->prompt_tokens * times.prompt_s;
     const double busy =
         demand->output_rate * times.sequence_s + demand->prompt_rate * times.prompt_s;
@@ -259,7 +252,7 @@ struct lull_server_outlook lull_server_model_predict(const struct lull_server_mo
                                                      const struct lull_server_clock *clock,
                                                      const struct lull_server_demand *demand)
 {
-    const struct server_times times = server_times_at(model, clock);
+    const struct lull_server_times times = lull_server_model_times(model, clock);
     const double prefill = demand->prompt_rate * times.prompt_s;
     const double decode = demand->output_rate * times.sequence_s;
     const double settled_s = times.step_s / fmax(1.0 - prefill - decode, least_room);

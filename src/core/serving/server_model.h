@@ -65,6 +65,13 @@ struct lull_server_model {
     double limit_w; /* that settled power stays below */
 };
 
+/* The times of one step, of one decoding sequence and of one prompt token at a clock. */
+struct lull_server_times {
+    double step_s;
+    double sequence_s;
+    double prompt_s;
+};
+
 /* The load to predict for. */
 struct lull_server_demand {
     double running;       /* sequences now */
@@ -91,6 +98,15 @@ void lull_server_model_init(struct lull_server_model *model, const struct lull_d
 
 void lull_server_model_add(struct lull_server_model *model, const struct lull_server_clock *clock,
                            const struct lull_server_window *window);
+
+struct lull_server_times lull_server_model_times(const struct lull_server_model *model,
+                                                 const struct lull_server_clock *clock);
+
+/* Return the dynamic power at a clock of decoding and of prompts, relative to its coefficient. */
+double lull_server_model_decoding(const struct lull_server_model *model,
+                                  const struct lull_server_clock *clock, double running);
+double lull_server_model_prefilling(const struct lull_server_model *model,
+                                    const struct lull_server_clock *clock);
 
 struct lull_server_outlook lull_server_model_predict(const struct lull_server_model *model,
                                                      const struct lull_server_clock *clock,

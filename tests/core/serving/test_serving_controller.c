@@ -75,10 +75,59 @@ static void test_it_saves_energy_and_keeps_the_objective(void **state)
         holds(lull.first_lower_s < 10.0, seed);
         holds(1.0 - lull.joules / full.joules > 0.36, seed);
         holds(scene_misses(&scene) < missed + 0.005, seed);
-        if (fabs(lull.state.saved_ratio - (1.0 - lull.joules / full.joules)) >= 0.09)
-            fail_msg("%f %f", lull.state.saved_ratio, 1.0 - lull.joules / full.joules);
         free(scene.requests);
     }
+}
+
+/* A server with random times and powers. */
+static struct scene scene_of_random_server(double seconds, uint64_t seed)
+{
+    struct lull_random random;
+    struct scene scene;
+    double rate;
+
+    lull_random_init(&random, seed);
+    rate = 0.3 + 5.0 * lull_random_uniform(&random);
+    scene = scene_make(rate, seconds, seed);
+    scene.plant.host_s = 0.0005 + 0.002 * lull_random_uniform(&random);
+    scene.plant.step_s = 0.004 + 0.006 * lull_random_uniform(&random);
+    scene.plant.prompt_s = (0.5 + lull_random_uniform(&random)) / 25000.0;
+    scene.plant.decode_memory_ratio = 0.6 + 0.35 * lull_random_uniform(&random);
+    scene.plant.prefill_memory_ratio = 0.3 * lull_random_uniform(&random);
+    scene.plant.base_w = 70.0 + 60.0 * lull_random_uniform(&random);
+    scene.plant.decode_w = 60.0 + 100.0 * lull_random_uniform(&random);
+    scene.plant.prefill_w = 150.0 + 150.0 * lull_random_uniform(&random);
+    return scene;
+}
+
+/* The estimate of saved energy: its mean error, and its errors of single servers. It is 1.5 points
+ * too low on average here. */
+static void test_estimated_saving_of_random_servers(void **state)
+{
+    enum { SERVERS = 20 };
+    double sum = 0.0;
+    int far = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= SERVERS; seed++) {
+        struct scene scene = scene_of_random_server(400.0, seed);
+        const struct plant_result full =
+            plant_run(&scene.plant, scene.requests, scene.count, 400.0, NULL,
+                      scene.plant.curve->sm_max_mhz, NULL, NULL, NULL);
+        const struct plant_result lull = scene_run(&scene, 400.0, NULL, NULL, NULL);
+        const double error = lull.state.saved_ratio - (1.0 - lull.joules / full.joules);
+
+        print_message("server %2d: saved %5.1f %%, error of the estimate %+5.1f points\n",
+                      (int)seed, 100.0 * (1.0 - lull.joules / full.joules), 100.0 * error);
+        holds(fabs(error) < 0.1, seed);
+        sum += error;
+        far += fabs(error) > 0.05;
+        free(scene.requests);
+    }
+    print_message("mean %+.2f points, %d of %d beyond 5 points\n", 100.0 * sum / SERVERS, far,
+                  SERVERS);
+    assert_true(fabs(sum) < 0.025 * SERVERS);
+    assert_true(far <= SERVERS / 10);
 }
 
 struct danger {
@@ -405,6 +454,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_saves_energy_and_keeps_the_objective),
+        cmocka_unit_test(test_estimated_saving_of_random_servers),
         cmocka_unit_test(test_it_raises_in_a_burst),
         cmocka_unit_test(test_missing_metrics_raise_it),
         cmocka_unit_test(test_frozen_metrics_raise_it),
