@@ -113,14 +113,13 @@ def start(path, trace, case, virtual, is_lull):
     if os.path.exists(path):
         return None
     model, gpus = case.split(",")
-    server = ["--server", model, "--tensor-parallel", gpus.split("x")[0]]
+    server = ["--server", model, "--tensor-parallel", gpus.split("x")[0], "--slo", objective(virtual)]
     task = {"server": server, "is_lull": is_lull, "slo": objective(virtual), "path": os.path.abspath(path), "arrivals": None}
     if OPTIONS.locust:
         task["arrivals"] = task["path"] + ".arrivals"
         write_arrivals(task["arrivals"], trace, virtual["rate_per_s"])
     else:
-        server += ["--arrivals", trace, "--rate", repr(virtual["rate_per_s"]), "--duration", str(OPTIONS.minutes * 60), "--slo",
-                   objective(virtual)]
+        server += ["--arrivals", trace, "--rate", repr(virtual["rate_per_s"]), "--duration", str(OPTIONS.minutes * 60)]
     return subprocess.Popen([LULL, "emulate", "--seed", "0", gpus, "--", sys.executable, __file__, OPTIONS.build, "-", "--inside",
                              json.dumps(task)], stdin=subprocess.DEVNULL)
 

@@ -450,6 +450,15 @@ class Life(unittest.TestCase):
         self.assertIsNone(outcome["energy"]["per_output_token_j"])
         self.assertIn("no token", outcome["energy"]["unknown"])
 
+    def test_requests_of_clients_are_judged(self):
+        for objective, missed_ratio in (("ttft=10s,tpot=1s", 0), ("ttft=0.01ms", 1), ("tpot=0.01ms", 0.75)):
+            with serving("--slo", objective) as server:
+                for tokens in (1, 8, 8, 8):
+                    server.complete(prompt="x" * 400, max_tokens=tokens)
+                outcome = server.stop()
+            self.assertEqual(outcome["requests"]["finished"], 4)
+            self.assertEqual(outcome["missed_ratio"], missed_ratio, objective)
+
     def test_a_trace_plays_by_itself(self):
         with tempfile.NamedTemporaryFile("w", suffix=".csv") as trace:
             trace.write("TIMESTAMP,ContextTokens,GeneratedTokens\n")
@@ -479,7 +488,7 @@ class Life(unittest.TestCase):
                  (("--server", MODEL, "--prefill-gpus", "2", "--port", "0"), 4, "GPU 2", {}),
                  (("--server", MODEL, "--prefill-gpus", "1", "--port", "65400"), 2, "--port", {}),
                  (("--server", "nonsense"), 4, "language model", {}), (("--port", "0"), 2, "--server", {}),
-                 (("--server", MODEL, "--load", "0.5"), 2, "--slo", {}), (("--server", MODEL, "--slo", "ttft=1s"), 2, "--arrivals", {}),
+                 (("--server", MODEL, "--load", "0.5"), 2, "--slo", {}), (("--slo", "ttft=1s"), 2, "--server", {}),
                  (("--server", MODEL, "--preset", "bert-ddp"), 2, "preset", {}),
                  (("--server", MODEL, "--arrivals", "/nowhere.csv", "--port", "0"), 1, "/nowhere.csv", {}),
                  (("--server", "Llama-3.1-70B-Instruct", "--port", "0"), 1, "do not fit", {})]

@@ -86,7 +86,7 @@ static void take_token(struct play *play, const struct lull_engine_token *token)
         assert_true(token->request >= play->last_first);
         play->last_first = (uint32_t)token->request;
     } else {
-        assert_true(isnan(token->ttft_s));
+        assert_true(isnan(token->ttft_s) != token->is_last);
         play->itl_s[play->itls++] = (double)(play->now_ns - request->last_ns) * 1e-9;
     }
     request->last_ns = play->now_ns;

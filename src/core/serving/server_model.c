@@ -236,7 +236,7 @@ server_model_predict_steps(const struct lull_server_model *model,
                            const struct lull_server_demand *demand)
 {
     const double *const value = model->time.value;
-    const double step_s = server_times_at(model, clock).step_s;
+    const double step_s = lull_server_model_times(model, clock).step_s;
     const double highest_s = value[HOST] + value[STEPS_MEMORY] + value[STEPS_COMPUTE];
 
     return (struct lull_server_outlook){

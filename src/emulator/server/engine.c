@@ -366,6 +366,7 @@ static void engine_count_finished(struct lull_engine *engine, const struct engin
     if (request->produced > 1)
         token->tpot_s =
             seconds_between(request->first_ns, request->last_ns) / (request->produced - 1);
+    token->ttft_s = seconds_between(request->sent_ns, request->first_ns);
     token->prompt_tokens = request->prompt_tokens;
     token->output_tokens = request->output_tokens;
     add_values(engine, &statistics->tpot, request->produced > 1 ? token->tpot_s : 0.0, 1);

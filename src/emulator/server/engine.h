@@ -40,7 +40,8 @@ struct lull_engine_token {
     uint64_t request; /* the caller's number */
     bool is_first;
     bool is_last;
-    double ttft_s;          /* of a request's first token since its client sent it, else NAN */
+    double ttft_s;          /* with the first and the last token: time of the first since the client
+                               sent the request, else NAN */
     double tpot_s;          /* of a request's last token, if it had more than one, else NAN */
     uint32_t prompt_tokens; /* with the last token: of the request */
     uint32_t output_tokens; /* with the last token: that the request wants */

@@ -10,7 +10,6 @@
 
 void lull_model_server_outcome_fini(struct lull_model_server_outcome *outcome)
 {
-    free(outcome->is_trace_late);
     free(outcome->ttft_s.items);
     free(outcome->tpot_s.items);
     *outcome = (struct lull_model_server_outcome){0};
@@ -26,27 +25,24 @@ static void add_time(struct lull_model_server_times *times, double time_s)
     times->items[times->count++] = time_s;
 }
 
-static void judge_token(struct lull_model_server_outcome *outcome,
-                        const struct lull_engine_token *token)
+/* Judges a request by its last token. A request with one token has no TPOT. */
+static void judge_request(struct lull_model_server_outcome *outcome,
+                          const struct lull_engine_token *last)
 {
-    const uint64_t index = token->request - LULL_MODEL_SERVER_TRACE;
-
-    if (token->is_first)
-        outcome->is_trace_late[index] = token->ttft_s > outcome->objective.ttft_s;
-    if (!token->is_last)
-        return;
     outcome->judged++;
-    outcome->missed += outcome->is_trace_late[index] || token->tpot_s > outcome->objective.tpot_s;
+    outcome->missed +=
+        last->ttft_s > outcome->objective.ttft_s || last->tpot_s > outcome->objective.tpot_s;
 }
 
 void lull_model_server_outcome_take(struct lull_model_server_outcome *outcome,
                                     const struct lull_engine_token *tokens, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        add_time(&outcome->ttft_s, tokens[i].ttft_s);
+        if (tokens[i].is_first)
+            add_time(&outcome->ttft_s, tokens[i].ttft_s);
         add_time(&outcome->tpot_s, tokens[i].tpot_s);
-        if (tokens[i].request >= LULL_MODEL_SERVER_TRACE && outcome->is_trace_late != NULL)
-            judge_token(outcome, &tokens[i]);
+        if (tokens[i].is_last && outcome->has_objective)
+            judge_request(outcome, &tokens[i]);
     }
 }
 
@@ -139,8 +135,6 @@ static json_t *pools_json(const struct lull_model_server_outcome *outcome)
 json_t *lull_model_server_outcome_json(struct lull_model_server_outcome *outcome,
                                        const struct lull_model_server_reading *reading)
 {
-    const bool is_judged = outcome->has_objective && outcome->is_trace_late != NULL;
-
     sort_times(outcome);
     return json_pack(
         "{s:f, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "time_s",
@@ -149,7 +143,7 @@ json_t *lull_model_server_outcome_json(struct lull_model_server_outcome *outcome
         (json_int_t)reading->engine.output_tokens, "steps", (json_int_t)reading->engine.steps,
         "late_steps", (json_int_t)reading->late_steps, "late_s", reading->late_s, "ttft",
         times_json(&outcome->ttft_s), "tpot", times_json(&outcome->tpot_s), "missed_ratio",
-        quotient_json((double)outcome->missed, is_judged ? (double)outcome->judged : 0), "energy",
+        quotient_json((double)outcome->missed, (double)outcome->judged), "energy",
         energy_json(outcome, reading), "pools", pools_json(outcome));
 }
 

@@ -22,9 +22,7 @@ struct lull_model_server_pool {
 struct lull_model_server_outcome {
     struct lull_objective objective;
     bool has_objective;
-    size_t trace_count;  /* requests of the trace */
-    bool *is_trace_late; /* whose first token was late; NULL: out of memory, or there is no trace */
-    uint64_t judged;     /* requests of the trace that have ended */
+    uint64_t judged; /* requests that have all their tokens, where there is an objective */
     uint64_t missed;
     double energy_j;     /* of the server's GPUs */
     uint32_t pool_count; /* 0: there are none */

@@ -74,10 +74,9 @@ const struct lull_option lull_play_server_rows[] = {
                   "Seed of a Poisson process; or where in the trace requests begin, 1: at its "
                   "begin."),
     LULL_VALUE("slo", "OBJECTIVE", OWN, struct lull_play_server, objective,
-               "Count the arrivals that miss this objective, such as ttft=500ms,tpot=50ms.",
+               "Count the requests that miss this objective, such as ttft=500ms,tpot=50ms.",
                LULL_GIVEN(struct lull_play_server, has_objective), .parse = parse_objective,
-               .expected = "bounds such as ttft=500ms,tpot=50ms@p99",
-               .needs = "arrivals|rate|load"),
+               .expected = "bounds such as ttft=500ms,tpot=50ms@p99", .needs = "server"),
     {0},
 };
 
@@ -360,8 +359,6 @@ static int served_start(struct served *served, struct lull_error *err)
         return result;
     served->outcome.objective = options->objective;
     served->outcome.has_objective = options->has_objective;
-    if (options->has_objective)
-        served->outcome.is_trace_late = calloc(served->arrivals.count + 1, sizeof(bool));
     lull_play_find_liblull("lull_step", &served->end_step);
     served->front = lull_front_create(options->llm->name);
     if (served->front == NULL)
