@@ -101,7 +101,8 @@ struct lull_saving_change {
 void lull_server_saving_take(struct lull_server_saving *saving,
                              const struct lull_saving_change *change);
 
-/* The server has restarted: the model and the load begin anew. Both are the former ones. */
+/* The server has restarted: the model and the load begin again. Both arguments are those from
+ * before. */
 void lull_server_saving_restart(struct lull_server_saving *saving,
                                 const struct lull_server_model *model,
                                 const struct lull_server_clock *highest);
