@@ -175,7 +175,7 @@ class Published(unittest.TestCase):
 
     # Board and release of the emulated node that stand for each letter and output.
     TEXTS = {"a": ("A100-SXM4-40GB", "535"), "g": ("GH200", "550"), "b": ("H100-SXM5", "570"), "c": ("H100-SXM5", "580")}
-    XML = {"a100": ("A100-SXM4-40GB", "570"), "h100": ("H100-SXM5", "580"), "l40s": ("L40S", "615")}
+    XML = {"a100": ("A100-SXM4-40GB", "570"), "h100": ("H100-SXM5", "580"), "l40s": ("L40S", "615"), "t4": ("V100-SXM2-16GB", "615")}
 
     @staticmethod
     def report(board, driver, *words):

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -433,15 +434,25 @@ READER(read_constant)
     return NVML_SUCCESS;
 }
 
-READER(read_sparse)
+/* Reads 0 on the architectures from `which` to `other`. */
+READER(read_of_architecture)
 {
-    enum { HOPPER = 9 };
     unsigned architecture = 0;
 
-    (void)attribute;
     smi_nvml_get_number(subject->gpu->device, "nvmlDeviceGetArchitecture", &architecture);
     raw_out->number = 0;
-    return architecture == HOPPER ? NVML_SUCCESS : NVML_NOT_SUPPORTED;
+    return (int)architecture >= attribute->which && (int)architecture <= attribute->other
+               ? NVML_SUCCESS
+               : NVML_NOT_SUPPORTED;
+}
+
+/* No page is retired. */
+READER(read_retired_list)
+{
+    const struct lull_smi_attribute *const count =
+        smi_attribute_find(smi_gpu_attributes, attribute->symbol, strlen(attribute->symbol));
+
+    return count->read(subject, count, raw_out);
 }
 
 /* Where the GPU has power smoothing, captures show this even to root. */
@@ -823,6 +834,8 @@ const struct lull_smi_attribute smi_gpu_attributes[] = {
     {NULL, NULL, SMI_TEXT, NULL, NULL, 0, 0},
 };
 
+enum { AMPERE = 7, HOPPER = 9 }; /* NVML's numbers of architectures */
+
 /* What the report and the monitors show, and no query. */
 const struct lull_smi_attribute smi_report_attributes[] = {
     REASON("display_clock_setting", 0x100),
@@ -831,7 +844,10 @@ const struct lull_smi_attribute smi_report_attributes[] = {
     {"pcie.replay_rollovers", NULL, SMI_COUNT, read_field, NULL, 95, 0},
     {"deprecated", NULL, SMI_TEXT, read_deprecated, NULL, 0, 0},
     {"mig.devices", NULL, SMI_TEXT, read_constant, "None", 0, 0},
-    {"sparse_operation_mode", NULL, SMI_ENABLED, read_sparse, NULL, 0, 0},
+    {"sparse_operation_mode", NULL, SMI_ENABLED, read_of_architecture, NULL, HOPPER, HOPPER},
+    {"ecc.sram.sources", NULL, SMI_COUNT, read_of_architecture, NULL, AMPERE, INT_MAX},
+    {"retired_pages.list", NULL, SMI_TEXT, read_retired_list, "retired_pages.double_bit.count", 0,
+     0},
     {"unrepairable_memory", NULL, SMI_YES_NO, read_number, "nvmlDeviceGetUnrepairableMemoryFlag_v1",
      0, 0},
     {"remapped_rows.inactive", NULL, SMI_COUNT, read_constant, NULL, 0, 0},

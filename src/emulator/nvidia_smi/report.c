@@ -119,9 +119,16 @@ static bool is_shown(const struct tree *tree, const struct lull_smi_subject *sub
     if ((tree->is_xml ? row->tag : row->label) == NULL || tree->branch < row->first_branch ||
         (row->last_branch != 0 && tree->branch > row->last_branch))
         return false;
-    if (row->when != SMI_WITH_MARGINS && row->when != SMI_WITHOUT_MARGINS)
+    switch (row->when) {
+    case SMI_WITH_MARGINS:
+    case SMI_WITHOUT_MARGINS:
+        return has_value(subject, "temperature.gpu.tlimit") == (row->when == SMI_WITH_MARGINS);
+    case SMI_WITH_SOURCES:
+    case SMI_WITHOUT_SOURCES:
+        return has_value(subject, "ecc.sram.sources") == (row->when == SMI_WITH_SOURCES);
+    default:
         return true;
-    return has_value(subject, "temperature.gpu.tlimit") == (row->when == SMI_WITH_MARGINS);
+    }
 }
 
 static void report_row(struct tree *tree, const struct lull_smi_subject *subject,

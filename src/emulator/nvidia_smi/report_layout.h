@@ -11,8 +11,10 @@ enum smi_when {
     SMI_ALWAYS,
     SMI_WITH_MARGINS,    /* the GPU reports thresholds as margins (T.Limit) */
     SMI_WITHOUT_MARGINS, /* it reports temperatures */
-    SMI_OR_NONE,         /* a group: if its first row has no value, it is one row without a value */
-    SMI_AS_LINES,        /* in XML the value has a line of its own */
+    SMI_WITH_SOURCES,    /* it tells errors of SRAM apart, since Ampere */
+    SMI_WITHOUT_SOURCES,
+    SMI_OR_NONE,  /* a group: if its first row has no value, it is one row without a value */
+    SMI_AS_LINES, /* in XML the value has a line of its own */
 };
 
 /* A group's rows follow it one level deeper. */
