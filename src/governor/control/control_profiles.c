@@ -123,7 +123,8 @@ const char *lull_profile_state_text(enum lull_profile_state state)
     case LULL_PROFILE_OUTRANKED:
         return "the driver does not put it in force, because another profile outranks it";
     case LULL_PROFILE_OFFERED:
-        return "it was offered after the search had begun, or not by all GPUs";
+        return "the job runs on several nodes, or not all of its GPUs offered the profile when the "
+               "search began";
     default:
         return "it was not known in time whether other programs request power profiles";
     }
