@@ -11,6 +11,7 @@
  * it) and that the highest clock may have served in time: a first token comes at most as much later
  * as the time that lower clocks have left undone since no request was pending, a token at most by
  * the ratio of the clocks within two lives of a request. Misses beyond that are not the clock's.
+ * Of a server of which only steps are known (cadence.h), each step counts as a request.
  * A histogram of upper bounds (is_upper) shows no miss that is certain: then each one within two
  * lives of a lower clock counts, so the promise is hardly ever proven. Clocks are chosen by the
  * estimate beside it (likely_tpot). miss_bound.h has the proof; docs/research/guard.md states what

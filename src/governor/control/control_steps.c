@@ -49,7 +49,7 @@ static void steps_add(struct lull_control_steps *steps, uint32_t slot,
 /* All ranks of a job mark the same steps: those of the first one count. */
 static bool steps_is_first_rank(const struct lull_control *control, uint32_t slot)
 {
-    struct lull_process_info info;
+    struct lull_process_info info = {0};
 
     return lull_event_segment_process(control->job, slot, &info) < 0 || info.world_rank <= 0;
 }

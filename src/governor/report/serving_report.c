@@ -357,11 +357,12 @@ static void write_serving_next(const struct lull_report *report,
                                const struct lull_serving_summary *summary,
                                char line[LULL_VERDICT_LINE_SIZE])
 {
+    const bool is_unseen = summary->has_objective && !summary->has_metrics && !summary->is_by_steps;
     const char *last = NULL;
 
     for (const char *const *note = report->notes; *note != NULL; note++)
         last = *note;
-    if (last != NULL && !lull_serving_report_has_lowered(report))
+    if (last != NULL && (is_unseen || !lull_serving_report_has_lowered(report)))
         lull_verdict_append_step(line, last, true);
     else if (!summary->has_objective)
         lull_verdict_append(line, "add --slo%s to lower clocks under load as well",

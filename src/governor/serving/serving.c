@@ -372,7 +372,7 @@ static bool has_page(const struct lull_serving *serving)
 
 static void take_steps(struct lull_serving *serving, int64_t now_ns)
 {
-    struct lull_serving_reading reading;
+    struct lull_serving_reading reading = {0};
 
     if (!lull_serving_is_by_steps(serving->options) ||
         !lull_serving_read_steps(serving, now_ns, &reading))

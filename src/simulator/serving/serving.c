@@ -402,7 +402,7 @@ static void serving_pass_clock(struct serving_play *play, uint32_t index)
 static void serving_read_cadence(const struct serving_play *play, struct serving_site *site)
 {
     const bool is_busy = lull_serving_gpus_is_busy(site->gpus);
-    struct lull_serving_reading reading;
+    struct lull_serving_reading reading = {0};
 
     if (!is_busy && play->now_ns - site->ended_ns >= idle_seen_ns)
         lull_cadence_take_idle(&site->cadence, 0);
