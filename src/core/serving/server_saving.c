@@ -18,12 +18,22 @@ static const double memory_s = 600.0;
 /* Time at the highest clock that the prediction from all clocks is worth, s. Default: the first
  * seconds of learning outweigh it. */
 static const double assumed_s = 1.0;
+/* Share of prompts below which all busy time has one power. Default: a decode pool has prompts only
+ * until the model knows it. */
+static const double least_share = 0.05;
+/* The least variance of the share of prompts. Default: without it a few readings would decide how
+ * the powers of a pool differ. */
+static const double least_spread = 0.05;
+/* Idle time that its assumed power is worth, s. Default: energy counters lag, so some tenths of a
+ * second err by half. */
+static const double assumed_idle_s = 2.0;
 /* Time that the first assumption of powers is worth, s. */
 static const double first_s = 0.6;
 /* The least share of time that is left for steps. */
 static const double least_room = 0.05;
-/* Readings while idle before their power counts. Default: the first has energy of before. */
-enum { SETTLED_READINGS = 2 };
+/* Readings while idle before their power counts. Default: energy counters lag, and the idle GPU of
+ * a prefill pool seems to draw half of its power in the first tenths of a second. */
+enum { SETTLED_READINGS = 5 };
 
 /* ---- powers ------------------------------------------------------------------------------- */
 
@@ -34,13 +44,17 @@ static double saving_waiting(const struct lull_server_model *model,
     return model->is_known ? clock->waiting_w : 1.0;
 }
 
-/* Measured power of an idle GPU, relative to that. */
+/* Power of an idle GPU, relative to that: the assumed one, until more has been measured. */
 static double saving_waiting_ratio(const struct lull_server_saving *saving,
                                    const struct lull_server_model *model)
 {
-    if (saving->waiting_s > 0.0)
-        return saving->waiting_j / saving->waiting_s;
-    return model->is_known ? 1.0 : model->power.value[0];
+    const double assumed = model->is_known ? 1.0 : model->power.value[0];
+    const double weight = saving->idle_s > 0.0 ? assumed_idle_s / saving->idle_s : 1.0;
+    const double waiting_s = weight * saving->waiting_s;
+
+    if (saving->waiting_s <= 0.0)
+        return assumed;
+    return (saving->waiting_j + assumed * waiting_s) / (saving->waiting_s + waiting_s);
 }
 
 /* The powers of the states at the highest clock. */
@@ -76,17 +90,24 @@ static struct saving_powers saving_fit(const struct lull_server_saving *saving,
     const double busy_s =
         saving->state_s[LULL_SAVING_DECODE] + saving->state_s[LULL_SAVING_PREFILL];
     const double share = busy_s > 0.0 ? saving->state_s[LULL_SAVING_PREFILL] / busy_s : 0.0;
-    const double spread = assumed_s * share * (1.0 - share) + 1e-6;
+    const double spread = assumed_s * share * (1.0 - share);
     const double mean_w = powers.watts[LULL_SAVING_DECODE] + share * more_w;
     const double busy_busy = saving->highest.products[0][0] + assumed_s;
     const double busy_prompt = saving->highest.products[0][1] + assumed_s * share;
+    /* Its errors are subtracted, but leave it a matrix of squares. */
     const double prompt_prompt =
-        saving->highest.products[1][1] + assumed_s * share * share + spread;
+        fmax(saving->highest.products[1][1] + assumed_s * share * share + spread,
+             busy_prompt * busy_prompt / busy_busy + least_spread * assumed_s);
     const double busy = saving->highest.targets[0] + assumed_s * mean_w;
     const double prompt = saving->highest.targets[1] + assumed_s * share * mean_w + spread * more_w;
     const double determinant = busy_busy * prompt_prompt - busy_prompt * busy_prompt;
     double decode_w;
 
+    if (share < least_share) {
+        powers.watts[LULL_SAVING_DECODE] = busy / busy_busy;
+        powers.watts[LULL_SAVING_PREFILL] = busy / busy_busy;
+        return powers;
+    }
     if (!(determinant > 0.0))
         return powers;
     decode_w = (busy * prompt_prompt - prompt * busy_prompt) / determinant;
@@ -173,11 +194,20 @@ static void saving_extend(struct lull_saving_window *window, const struct lull_s
 
 /* ---- times -------------------------------------------------------------------------------- */
 
-static enum lull_saving_state saving_state_of(const struct lull_server_load *load)
+/* A prompt that takes less than half a step is computed beside decoding, as in a decode pool. */
+static bool saving_has_prompts(const struct lull_saving_change *change)
 {
-    if (load->requests <= 0.0)
+    const struct lull_server_times times = lull_server_model_times(change->model, change->in_force);
+
+    return change->load->prompt_tokens * times.prompt_s >= times.step_s / 2.0;
+}
+
+static enum lull_saving_state saving_state_of(const struct lull_saving_change *change)
+{
+    if (change->load->requests <= 0.0)
         return LULL_SAVING_IDLE;
-    return load->pending > 0.0 ? LULL_SAVING_PREFILL : LULL_SAVING_DECODE;
+    return change->load->pending > 0.0 && saving_has_prompts(change) ? LULL_SAVING_PREFILL
+                                                                     : LULL_SAVING_DECODE;
 }
 
 /* The time between two readings by state: half of it belongs to each. A prompt that no reading
@@ -187,7 +217,7 @@ static struct lull_saving_window saving_measure(const struct lull_server_saving 
 {
     const struct lull_server_change *const done = &change->load->change;
     const struct lull_server_clock *const clock = change->in_force;
-    const enum lull_saving_state now = saving_state_of(change->load);
+    const enum lull_saving_state now = saving_state_of(change);
     const bool was_prompt = saving->state == LULL_SAVING_PREFILL;
     const bool is_prompt = now == LULL_SAVING_PREFILL;
     struct lull_saving_window more = {.seconds = done->seconds, .joules = change->joules};
@@ -239,15 +269,20 @@ static void saving_close_block(struct lull_server_saving *saving,
 {
     struct lull_saving_block *const block = &saving->block;
     const struct lull_server_times times = lull_server_model_times(change->model, change->highest);
-    const bool is_known = change->model->windows >= 1.0 && saving->prompt_s > 0.0;
+    const bool is_known = change->model->windows >= 1.0;
+    const bool is_mixed = block->decoded_tokens > 0.0 && saving->prompt_s > 0.0;
     double prompt_s = block->state_s[LULL_SAVING_PREFILL];
     double decode_s = block->state_s[LULL_SAVING_DECODE];
 
     if (is_known && block->highest_s < 0.999 * block->seconds) {
         /* Prompts take longer than predicted, as others decode beside them. */
-        const double longer = saving->state_s[LULL_SAVING_PREFILL] / saving->prompt_s;
+        const double longer =
+            is_mixed ? saving->state_s[LULL_SAVING_PREFILL] / saving->prompt_s : 1.0;
 
-        prompt_s = fmin(longer * block->prompt_tokens * times.prompt_s, block->seconds);
+        prompt_s = longer * block->prompt_tokens * times.prompt_s;
+        if (!is_mixed)
+            prompt_s += block->first_tokens * times.sequence_s;
+        prompt_s = fmin(prompt_s, block->seconds);
         decode_s = (block->seconds - prompt_s) *
                    saving_decode_share(block, &times, prompt_s / block->seconds);
     }
@@ -270,6 +305,7 @@ static void saving_extend_block(struct lull_server_saving *saving,
     for (int i = 0; i < LULL_SAVING_STATES; i++)
         block->state_s[i] += more->state_s[i];
     block->prompt_tokens += load->change.prompt_tokens;
+    block->first_tokens += load->change.first_tokens;
     block->decoded_tokens += fmax(load->change.output_tokens - load->change.first_tokens, 0.0);
     block->decoding[block->samples++] = fmax(load->requests - load->pending, 0.0);
     if (block->seconds >= block_s || block->samples == LULL_SAVING_SAMPLES)
@@ -286,8 +322,10 @@ static void saving_watch_idle(struct lull_server_saving *saving,
     const double waiting = saving_waiting(change->model, change->in_force);
 
     saving->idle_readings = is_idle ? saving->idle_readings + 1 : 0;
-    if (saving->idle_readings < SETTLED_READINGS || !isfinite(change->joules))
+    if (saving->idle_readings < SETTLED_READINGS || !isfinite(change->joules) ||
+        saving->state_s[LULL_SAVING_DECODE] + saving->state_s[LULL_SAVING_PREFILL] <= 0.0)
         return;
+    saving->idle_s += change->load->change.seconds;
     saving->waiting_j += change->joules;
     saving->waiting_s += waiting * change->load->change.seconds;
 }
@@ -315,7 +353,7 @@ static void saving_add(struct lull_server_saving *saving, const struct lull_savi
 void lull_server_saving_take(struct lull_server_saving *saving,
                              const struct lull_saving_change *change)
 {
-    const enum lull_saving_state now = saving_state_of(change->load);
+    const enum lull_saving_state now = saving_state_of(change);
 
     saving_watch_idle(saving, change, now);
     if (isfinite(change->joules) && change->load->change.seconds > 0.0) {

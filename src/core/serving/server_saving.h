@@ -53,6 +53,7 @@ struct lull_saving_block {
     double highest_s; /* at the highest clock */
     double state_s[LULL_SAVING_STATES];
     double prompt_tokens;
+    double first_tokens;
     double decoded_tokens;
     uint32_t samples;
     double decoding[LULL_SAVING_SAMPLES]; /* requests */
@@ -71,7 +72,8 @@ struct lull_server_saving {
     struct lull_saving_block block;
 
     /* powers */
-    double waiting_j; /* measured while idle */
+    double idle_s;    /* in which power was measured */
+    double waiting_j; /* measured then */
     double waiting_s; /* the same time, multiplied by the clock's power while waiting */
     struct lull_saving_window window;
     struct lull_clock_fit power;          /* by clock */
