@@ -109,7 +109,7 @@ static void lowered_iterations_are_managed(void **state)
     (void)state;
     lower(2, 5, 6, 1395); /* a pulse */
     lower(2, SWITCH, ITERATIONS, 210);
-    lull_run_swing_compute(NULL, NULL, 0.05, &swing);
+    lull_run_swing_compute(NULL, NULL, 0.05, 0, &swing);
     assert_null(swing.reason);
     assert_true(swing.piece_s == 10.0 && swing.lowest_hz == 0.1 && swing.highest_hz == 5.0);
     assert_int_equal(swing.reference.mean_w.count, 3);
@@ -120,7 +120,7 @@ static void lowered_iterations_are_managed(void **state)
     assert_float_equal(swing.reference.mean_w.mean, 520.0, 2.0);
     assert_true(swing.managed.band_w.mean > 1.45 * swing.reference.band_w.mean);
     assert_true(swing.is_wider);
-    lull_run_swing_compute(NULL, NULL, 0.6, &swing);
+    lull_run_swing_compute(NULL, NULL, 0.6, 0, &swing);
     assert_false(swing.is_wider);
 }
 
@@ -131,7 +131,7 @@ static void what_was_tried_before_the_settling_is_of_no_side(void **state)
     (void)state;
     lower(0, 0, 20, 210);
     lower(2, 40, ITERATIONS, 210);
-    lull_run_swing_compute(NULL, NULL, 0.05, &swing);
+    lull_run_swing_compute(NULL, NULL, 0.05, 0, &swing);
     /* Iterations 20 to 39 are at the reference: one piece of 10 s, two of 5 s, five of 2 s. */
     assert_true(swing.piece_s == 2.0 && swing.lowest_hz == 0.5);
     assert_int_equal(swing.reference.mean_w.count, 5);
@@ -143,14 +143,14 @@ static void what_is_missing_is_told(void **state)
     struct lull_run_swing swing;
 
     (void)state;
-    lull_run_swing_compute(NULL, NULL, 0.05, &swing);
+    lull_run_swing_compute(NULL, NULL, 0.05, 0, &swing);
     assert_non_null(strstr(swing.reason, "nothing was lowered"));
     assert_int_equal(swing.reference.mean_w.count, 6);
     wants_limits = true; /* then the settling is the limit's */
-    lull_run_swing_compute(NULL, NULL, 0.05, &swing);
+    lull_run_swing_compute(NULL, NULL, 0.05, 0, &swing);
     assert_null(swing.reason);
     lower(0, 0, SWITCH, 210);
-    lull_run_swing_compute(NULL, NULL, 0.05, &swing);
+    lull_run_swing_compute(NULL, NULL, 0.05, 0, &swing);
     assert_non_null(strstr(swing.reason, "at the reference"));
     assert_false(swing.is_wider);
 }
@@ -162,7 +162,7 @@ static void without_readings_nothing_is_known(void **state)
     (void)state;
     lower(2, SWITCH, ITERATIONS, 210);
     logs[2].samples.count = 0;
-    lull_run_swing_compute(NULL, NULL, 0.05, &swing);
+    lull_run_swing_compute(NULL, NULL, 0.05, 0, &swing);
     assert_int_equal(swing.reference.mean_w.count + swing.managed.mean_w.count, 0);
     assert_non_null(swing.reason);
 }

@@ -338,6 +338,16 @@ uint64_t lull_control_set_limit(struct lull_control *control, uint32_t index, ui
     return lull_actuator_set_limit(control->actuator, gpu->actuator_slot, limit_mw);
 }
 
+uint64_t lull_control_set_smoothing(struct lull_control *control, uint32_t index,
+                                    const struct lull_smoothing *smoothing)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    if (!gpu->armed)
+        return 0;
+    return lull_actuator_set_smoothing(control->actuator, gpu->actuator_slot, smoothing);
+}
+
 void lull_control_limit_result(const struct lull_control *control, uint32_t index,
                                struct lull_limit_result *result_out)
 {

@@ -157,12 +157,14 @@ int lull_control_watch_steps(struct lull_control *control);
 uint32_t lull_control_take_steps(struct lull_control *control,
                                  struct lull_control_step steps_out[LULL_CONTROL_STEPS_KEPT]);
 
-/* Request a power limit in mW (0: the one from before the lease), or a clock (0: unlocked) until
- * valid_until_ns. Nothing happens to a GPU that is not leased, and 0 is returned. The main thread
- * calls them. */
+/* Request a power limit in mW (0: the one from before the lease), a clock (0: unlocked) until
+ * valid_until_ns, or power smoothing (a floor of 0: none). Nothing happens to a GPU that is not
+ * leased, and 0 is returned. The main thread calls them. */
 uint64_t lull_control_set_limit(struct lull_control *control, uint32_t gpu, uint32_t limit_mw);
 uint64_t lull_control_set_clock(struct lull_control *control, uint32_t gpu, uint32_t sm_mhz,
                                 int64_t valid_until_ns);
+uint64_t lull_control_set_smoothing(struct lull_control *control, uint32_t gpu,
+                                    const struct lull_smoothing *smoothing);
 void lull_control_limit_result(const struct lull_control *control, uint32_t gpu,
                                struct lull_limit_result *result_out);
 void lull_control_clock_result(const struct lull_control *control, uint32_t gpu,

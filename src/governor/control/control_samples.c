@@ -78,9 +78,10 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
     lull_control_profile_take_sample(control, gpu, reading);
     if ((reading->valid & LULL_READING_POWER) != 0)
         lull_section_meter_take_power(&gpu->meter, sample->time_ns, reading->power_mw * 1e-3);
-    /* In idle phases GPUs are read more often than swings are sampled. */
+    /* In idle phases GPUs are read more often than swings are sampled. While smoothing is tested,
+     * power is neither that of the reference nor that of accepted clocks. */
     if (decider->take_power != NULL && !gpu->is_parked &&
-        (reading->valid & LULL_READING_POWER) != 0)
+        (control->holds & LULL_HOLD_SMOOTHING) == 0 && (reading->valid & LULL_READING_POWER) != 0)
         decider->take_power(control->deciding, index, sample->time_ns, reading->power_mw * 1e-3);
     is_limited = is_limited_by_others(control, gpu, reading);
     if (has_new_xids(gpu, reading) || control_sample_is_throttled(reading) || is_limited)

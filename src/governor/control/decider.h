@@ -24,6 +24,7 @@ enum lull_hold {
     LULL_HOLD_NODES = 1 << 1,  /* the job's nodes have not agreed */
     LULL_HOLD_CAP = 1 << 2, /* a GPU is capped, so the reference point is lower than normal: results
                                found there would not hold afterwards */
+    LULL_HOLD_SMOOTHING = 1 << 3, /* a floor of power smoothing is being tested */
 };
 
 struct lull_decider {

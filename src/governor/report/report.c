@@ -104,6 +104,7 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_json(root, "cost", lull_cost_report_json(report));
     lull_field_json(root, "missing_right", lull_prospect_report_json(report));
     lull_field_json(root, "swing", lull_swing_report_json(report));
+    lull_field_json(root, "smoothing", lull_smoothing_report_json(report));
     lull_field_json(root, "timeline", lull_timeline_report_json(report));
     lull_field_json(root, "hangs", lull_hang_report_json(report->hangs));
     lull_field_json(root, "notes", strings_json(report->notes));
@@ -215,6 +216,7 @@ static void print_details(const struct lull_report *report, FILE *out)
     lull_limits_report_print(report, out);
     lull_serving_report_print(report, out);
     lull_swing_report_print(report, out);
+    lull_smoothing_report_print(report, out);
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (run_document_is_used(report, i))
             lull_gpu_report_print(report, i, out);

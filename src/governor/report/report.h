@@ -25,6 +25,7 @@
 #include "governor/run/run_frontier.h"
 #include "governor/run/run_hang.h"
 #include "governor/run/run_prospect.h"
+#include "governor/limits/power_smoothing.h"
 #include "governor/run/run_swing.h"
 
 /* The measured energy of the last pass of each side. */
@@ -54,9 +55,10 @@ struct lull_report {
     const struct lull_serving *serving;             /* NULL: no server was managed */
     const struct lull_run_swing *swing;             /* NULL: nothing was managed */
     double swing_ratio;                             /* permitted increase of managed swings */
-    const struct lull_run_frontier *frontier;       /* NULL: nothing was managed */
-    const struct lull_run_prospect *prospect;       /* NULL: no right is missing */
-    const struct lull_run_hangs *hangs;             /* of the last managed run */
+    const struct lull_power_smoothing_summary *smoothing; /* NULL: swings are not bounded by it */
+    const struct lull_run_frontier *frontier;             /* NULL: nothing was managed */
+    const struct lull_run_prospect *prospect;             /* NULL: no right is missing */
+    const struct lull_run_hangs *hangs;                   /* of the last managed run */
     struct lull_energy_price price;
     const char *folder; /* folder of the written report; NULL: it was not written */
     struct lull_energy_report energy;

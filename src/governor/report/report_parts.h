@@ -180,4 +180,13 @@ void lull_prospect_report_print_basis(const struct lull_report *report, FILE *ou
 json_t *lull_swing_report_json(const struct lull_report *report);
 void lull_swing_report_print(const struct lull_report *report, FILE *out);
 
+/* Makes "smoothing": the floor of power smoothing with its swings, energy and time; null if swings
+ * were not to be bounded. */
+json_t *lull_smoothing_report_json(const struct lull_report *report);
+void lull_smoothing_report_print(const struct lull_report *report, FILE *out);
+
+/* Returns the swings of one side over the mean power without smoothing; NAN: not measured. */
+double lull_smoothing_report_ratio(const struct lull_power_smoothing_summary *smoothing,
+                                   const struct lull_swing *side);
+
 #endif

@@ -76,3 +76,62 @@ void lull_swing_report_print(const struct lull_report *report, FILE *out)
             100.0 * swing->managed.band_w.mean / swing->managed.mean_w.mean,
             100.0 * swing->reference.band_w.mean / swing->reference.mean_w.mean);
 }
+
+/* ---- power smoothing --------------------------------------------------------------------- */
+
+double lull_smoothing_report_ratio(const struct lull_power_smoothing_summary *smoothing,
+                                   const struct lull_swing *side)
+{
+    if (side->band_w.count == 0 || smoothing->before.mean_w.count == 0)
+        return (double)NAN;
+    return side->band_w.mean / smoothing->before.mean_w.mean;
+}
+
+json_t *lull_smoothing_report_json(const struct lull_report *report)
+{
+    const struct lull_power_smoothing_summary *smoothing = report->smoothing;
+    const struct lull_smoothing *settings;
+    json_t *object;
+
+    if (smoothing == NULL)
+        return json_null();
+    settings = &smoothing->settings;
+    object = json_object();
+    lull_field_boolean(object, "held", smoothing->is_held);
+    lull_field_number(object, "bound_ratio", smoothing->bound_ratio);
+    if (smoothing->is_held)
+        lull_field_boolean(object, "bounded", lull_power_smoothing_is_bounded(smoothing));
+    else
+        lull_field_json(object, "bounded", json_null());
+    lull_field_integer(object, "floor_percent", settings->floor_percent);
+    lull_field_integer(object, "floor_w", smoothing->floor_w);
+    lull_field_integer(object, "ramp_up_w_per_s", settings->ramp_up_w);
+    lull_field_integer(object, "ramp_down_w_per_s", settings->ramp_down_w);
+    lull_field_integer(object, "hysteresis_ms", settings->hysteresis_ms);
+    lull_field_json(object, "without", swing_report_side_json(&smoothing->before));
+    lull_field_json(object, "with", swing_report_side_json(&smoothing->after));
+    lull_field_number(object, "added_energy_ratio", smoothing->added_ratio);
+    lull_field_number(object, "added_energy_low_ratio", smoothing->added_low_ratio);
+    lull_field_number(object, "added_energy_high_ratio", smoothing->added_high_ratio);
+    lull_field_integer(object, "pairs", smoothing->slowdown.pairs);
+    lull_field_number(object, "slowdown_ratio", smoothing->slowdown.slowdown_ratio);
+    lull_field_number(object, "slowdown_upper_ratio", smoothing->slowdown.upper_ratio);
+    lull_field_text(object, "reason", smoothing->reason);
+    return object;
+}
+
+void lull_smoothing_report_print(const struct lull_report *report, FILE *out)
+{
+    const struct lull_power_smoothing_summary *smoothing = report->smoothing;
+
+    if (smoothing == NULL || smoothing->slowdown.pairs == 0)
+        return;
+    fprintf(out,
+            "  power smoothing: floor %u W, %s: swings %.1f instead of %.1f %% of the power, peak "
+            "to peak %.0f instead of %.0f W, energy %+.1f %%, time at most %+.2f %%\n",
+            smoothing->floor_w, smoothing->is_held ? "held" : "off",
+            100.0 * lull_smoothing_report_ratio(smoothing, &smoothing->after),
+            100.0 * lull_smoothing_report_ratio(smoothing, &smoothing->before),
+            smoothing->after.peak_to_peak_w.mean, smoothing->before.peak_to_peak_w.mean,
+            100.0 * smoothing->added_ratio, 100.0 * smoothing->slowdown.upper_ratio);
+}

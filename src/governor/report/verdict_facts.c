@@ -235,16 +235,38 @@ enum lull_gain_slowdown lull_verdict_judge_slowdown(const struct lull_report_gai
                                     gain->allowed_ratio);
 }
 
+/* The saving against the job without the floor of power smoothing, which was on at the clocks that
+ * were compared as well. */
+static double subtract_floor(double saving_ratio, double added_ratio)
+{
+    return 1.0 - (1.0 - saving_ratio) * (1.0 + added_ratio);
+}
+
+static void gain_subtract_floor(const struct lull_report *report, struct lull_report_gain *gain)
+{
+    const struct lull_power_smoothing_summary *const smoothing = report->smoothing;
+
+    if (smoothing == NULL || !smoothing->is_held)
+        return;
+    gain->saving_ratio = subtract_floor(gain->saving_ratio, smoothing->added_ratio);
+    gain->low_ratio = subtract_floor(gain->low_ratio, smoothing->added_high_ratio);
+    gain->high_ratio = subtract_floor(gain->high_ratio, smoothing->added_low_ratio);
+}
+
 /* The gain that the run itself shows, without other runs. */
 static struct lull_report_gain find_gain_within(const struct lull_report *report)
 {
+    struct lull_report_gain gain;
+
     if (report->serving != NULL)
         return lull_serving_report_gain(report);
     if (report->runner != NULL)
         return lull_pipeline_report_gain(report);
     if (report->limits != NULL)
         return lull_limits_report_gain(report);
-    return lull_tried_report_gain(report);
+    gain = lull_tried_report_gain(report);
+    gain_subtract_floor(report, &gain);
+    return gain;
 }
 
 struct lull_report_gain lull_verdict_gain(const struct lull_report *report)

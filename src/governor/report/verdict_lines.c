@@ -199,6 +199,23 @@ static void append_idle_phases(char line[LULL_VERDICT_LINE_SIZE], const struct l
     lull_verdict_append_joules(line, totals.saved_j, &report->price);
 }
 
+/* Appends what a floor of power smoothing does. */
+static void append_smoothing(char line[LULL_VERDICT_LINE_SIZE], const struct lull_report *report)
+{
+    const struct lull_power_smoothing_summary *const smoothing = report->smoothing;
+
+    if (smoothing == NULL || !smoothing->is_held)
+        return;
+    lull_verdict_append(line,
+                        "; power swings %.1f instead of %.1f %% by a floor of %u W, which adds "
+                        "%.1f %% of energy",
+                        100.0 * lull_smoothing_report_ratio(smoothing, &smoothing->after),
+                        100.0 * lull_smoothing_report_ratio(smoothing, &smoothing->before),
+                        smoothing->floor_w, 100.0 * smoothing->added_ratio);
+    if (lull_verdict_has_lowered(report))
+        lull_verdict_append(line, " (contained)");
+}
+
 static void write_energy(const struct lull_report *report, const struct lull_report_gain *gain,
                          const struct lull_verdict_saved *saved, char line[LULL_VERDICT_LINE_SIZE])
 {
@@ -223,6 +240,7 @@ static void write_energy(const struct lull_report *report, const struct lull_rep
         lull_verdict_append(line, " (no interval known)");
     if (saved->iterations == 0 || claim != LULL_GAIN_SAVING_UNPROVEN)
         append_saved(line, saved, report);
+    append_smoothing(line, report);
     if (has_idle_phases(report)) {
         lull_verdict_append(line, "; besides, ");
         append_idle_phases(line, report);
@@ -268,6 +286,7 @@ static void write_no_energy(const struct lull_report *report,
                             (int)length, reason);
     if (report->findings[0] != NULL && report->findings[1] != NULL)
         lull_verdict_append(line, "; the report has further reasons");
+    append_smoothing(line, report);
     append_difference(line, saved, report);
 }
 

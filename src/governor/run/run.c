@@ -108,6 +108,7 @@ static void end_pass(struct lull_run_pass *pass)
     lull_straggler_response_destroy(pass->response);
     lull_online_destroy(pass->online);
     lull_limits_destroy(pass->limits);
+    lull_power_smoothing_destroy(pass->smoothing);
     lull_serving_destroy(pass->serving);
     lull_event_segment_destroy(pass->job);
 }
@@ -134,7 +135,8 @@ static void print_report(const struct lull_report *report)
 /* Computes the power swings. Notes what was given up because of them, or that the swings still
  * exceed the limit. False: nothing was managed. */
 static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass *unmanaged,
-                       const struct lull_run_pass *managed, struct lull_run_swing *swing_out)
+                       const struct lull_run_pass *managed, int64_t since_ns,
+                       struct lull_run_swing *swing_out)
 {
     char text[LULL_RUN_SWING_TEXT];
     struct lull_controller_view now;
@@ -144,7 +146,7 @@ static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass 
         return false;
     now = lull_controller_look(lull_control_controller(managed->control));
     lull_run_swing_compute(managed->control, unmanaged != NULL ? unmanaged->control : NULL,
-                           run->options->control.swing_ratio, swing_out);
+                           run->options->control.swing_ratio, since_ns, swing_out);
     given_up = lull_run_swing_given_up(now.swings, text);
     if (given_up != NULL)
         lull_run_found(run, given_up);
@@ -160,13 +162,28 @@ static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass 
     return true;
 }
 
+/* Fills in the result of power smoothing. False: it was not wanted. */
+static bool find_smoothing(struct lull_managed_run *run, const struct lull_run_pass *managed,
+                           struct lull_power_smoothing_summary *summary_out)
+{
+    if (managed->smoothing == NULL)
+        return false;
+    lull_power_smoothing_summary(managed->smoothing, summary_out);
+    if (summary_out->slowdown.pairs > 0 && !summary_out->is_held && managed->status == 0)
+        lull_run_found(run, summary_out->reason);
+    return true;
+}
+
 static void managed_run_write_report(struct lull_managed_run *run,
                                      const struct lull_run_pass *unmanaged,
                                      const struct lull_run_pass *managed, int status)
 {
     const bool has_unmanaged = unmanaged->ended && unmanaged->status == 0;
+    struct lull_power_smoothing_summary smoothing = {0};
+    const bool has_smoothing = find_smoothing(run, managed, &smoothing);
     struct lull_run_swing swing;
-    const bool has_swing = find_swing(run, has_unmanaged ? unmanaged : NULL, managed, &swing);
+    const bool has_swing =
+        find_swing(run, has_unmanaged ? unmanaged : NULL, managed, smoothing.held_ns, &swing);
     struct lull_run_frontier frontier;
     const bool has_frontier =
         managed->control != NULL && lull_run_frontier_compute(managed->control, &frontier);
@@ -192,6 +209,7 @@ static void managed_run_write_report(struct lull_managed_run *run,
         .serving = managed->serving,
         .swing = has_swing ? &swing : NULL,
         .swing_ratio = run->options->control.swing_ratio,
+        .smoothing = has_smoothing ? &smoothing : NULL,
         .frontier = has_frontier ? &frontier : NULL,
         .prospect = has_prospect ? &prospect : NULL,
         .hangs = &managed->hangs,

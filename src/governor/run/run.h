@@ -41,6 +41,7 @@ struct lull_run_options {
     uint32_t plan_count;               /* 0: sections are managed, unless online or limits is set */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
     struct lull_limits_options limits; /* with is_wanted, a power limit is managed, not sections */
+    double swing_bound_ratio;          /* power_smoothing.h; 0: none */
     struct lull_serving_options serving; /* with is_wanted, a server is managed, not sections */
     bool is_attached;    /* no command is started: what runs on the GPUs is managed, until a signal
                             or its end... */

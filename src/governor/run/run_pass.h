@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "device/rapl.h"
+#include "governor/limits/power_smoothing.h"
 #include "governor/control/control.h"
 #include "governor/energy/accounting.h"
 #include "governor/plan/plan_runner.h"
@@ -79,6 +80,7 @@ struct lull_run_pass {
     struct lull_online *online;               /* NULL: plans are given, or none */
     struct lull_straggler_response *response; /* NULL: stragglers are not looked for */
     struct lull_limits *limits;               /* NULL: power limits are not set */
+    struct lull_power_smoothing *smoothing;   /* NULL: power swings are not bounded by it */
     struct lull_serving *serving;             /* NULL: no server is managed */
     struct lull_accounting *accounting;       /* NULL: no GPU, or no memory */
     struct lull_child child;

@@ -302,6 +302,9 @@ int lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only, struct 
         config.seed = lull_seed_from((uint64_t)lull_now_ns());
     if (prepare_plan_runner(pass, &config, &err) < 0)
         lull_run_note(run, err.text);
+    if (run->options->swing_bound_ratio > 0.0 && !config.observe_only)
+        pass->smoothing = lull_power_smoothing_create(&(struct lull_power_smoothing_options){
+            run->options->swing_bound_ratio, config.tolerance_ratio, config.confidence});
     if (pass->runner != NULL && !config.observe_only)
         pass->response = lull_straggler_response_create();
     if (begin_job(pass, &err) < 0 ||

@@ -164,10 +164,7 @@ bool lull_run_statistics_energy_between(const struct lull_control *control, int6
     return true;
 }
 
-/* Returns how long after a boundary energy is read: well inside the section that begins there,
- * where power is low and even. Counters and power readings are up to 0.1 s old, and at the boundary
- * itself, where computation has just ended, that would be an error of tens of joules. */
-static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gpu)
+int64_t lull_run_statistics_reading_offset_ns(const struct lull_control *control, uint32_t gpu)
 {
     const struct lull_track *track =
         lull_controller_look_gpu(lull_control_controller(control), gpu).track;
@@ -223,7 +220,7 @@ static void run_statistics_add_stretch(const struct lull_control *control,
 {
     int64_t begin_ns = boundaries->items[first].time_ns;
     int64_t end_ns = boundaries->items[last].time_ns;
-    int64_t offset_ns = reading_offset_ns(control, leading_gpu(control));
+    int64_t offset_ns = lull_run_statistics_reading_offset_ns(control, leading_gpu(control));
     double energy_j;
 
     statistics->span_s += (double)(end_ns - begin_ns) * 1e-9;

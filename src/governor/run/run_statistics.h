@@ -69,6 +69,13 @@ bool lull_run_statistics_saving(const struct lull_run_statistics *reference,
 bool lull_run_statistics_change(const struct lull_control *control, double *slowdown_ratio_out,
                                 double *half_width_ratio_out);
 
+/*
+ * Returns how long after a boundary energy is read: well inside the section that begins there,
+ * where power is low and even. Counters and power readings are up to 0.1 s old, and at the boundary
+ * itself, where computation has just ended, that would be an error of tens of joules.
+ */
+int64_t lull_run_statistics_reading_offset_ns(const struct lull_control *control, uint32_t gpu);
+
 /* Finds the energy of the job's GPUs between two times, J. False: their counters were not read
  * around them. */
 bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,

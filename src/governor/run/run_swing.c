@@ -9,7 +9,7 @@
 #include "governor/run/run_statistics.h"
 
 /* Power is read ten times a second (run_watch.c). */
-static const double step_s = 0.1;
+static const double step_s = LULL_RUN_SWING_STEP_S;
 /* Lengths of pieces. The longest length is used for which both sides have enough pieces. A piece
  * shows frequencies of at least 1 / length; 10 s cover all relevant ones. A piece shorter than 1 s
  * (ten readings) shows none. */
@@ -57,12 +57,13 @@ static void mark_lowered(const struct lull_control *control, uint32_t gpu,
 
 /* Collects the stretches of one side; items has room for as many as there are boundaries. */
 static void run_swing_collect(struct stretches *stretches, const struct lull_boundaries *boundaries,
-                              const bool *is_lowered, bool is_managed)
+                              const bool *is_lowered, bool is_managed, int64_t since_ns)
 {
     bool is_open = false;
 
     for (size_t i = boundaries->warmup; i + 1 < boundaries->count; i++) {
-        const bool is_wanted = !boundaries->items[i + 1].first && is_lowered[i] == is_managed &&
+        const bool is_wanted = boundaries->items[i].time_ns >= since_ns &&
+                               !boundaries->items[i + 1].first && is_lowered[i] == is_managed &&
                                (!is_managed || boundaries->items[i].phase == LULL_PHASE_SETTLED);
 
         if (is_wanted && !is_open)
@@ -74,7 +75,8 @@ static void run_swing_collect(struct stretches *stretches, const struct lull_bou
 }
 
 /* Finds the stretches of one side. The caller frees items, which is NULL where there is nothing. */
-static struct stretches find_stretches(const struct lull_control *control, bool is_managed)
+static struct stretches find_stretches(const struct lull_control *control, bool is_managed,
+                                       int64_t since_ns)
 {
     const struct lull_boundaries *boundaries = lull_run_statistics_boundaries(control);
     struct stretches stretches = {.control = control};
@@ -90,7 +92,7 @@ static struct stretches find_stretches(const struct lull_control *control, bool 
         for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
             if (lull_control_gpu(control, i)->process >= 0)
                 mark_lowered(control, i, boundaries, is_lowered);
-        run_swing_collect(&stretches, boundaries, is_lowered, is_managed);
+        run_swing_collect(&stretches, boundaries, is_lowered, is_managed, since_ns);
     }
     free(is_lowered);
     return stretches;
@@ -151,6 +153,14 @@ static void add_powers(const struct lull_samples *samples, size_t *at, int64_t b
     }
 }
 
+void lull_run_swing_powers(const struct lull_run_log *log, int64_t begin_ns, uint32_t count,
+                           double *powers_w)
+{
+    size_t at = 0;
+
+    add_powers(&log->samples, &at, begin_ns, count, powers_w);
+}
+
 static void add_pieces(const struct stretches *stretches, double piece_s, struct lull_swing *swing)
 {
     const uint32_t count = (uint32_t)(piece_s / step_s + 0.5);
@@ -185,10 +195,11 @@ static const char *run_swing_find_reason(const struct lull_run_swing *swing)
 
 void lull_run_swing_compute(const struct lull_control *managed,
                             const struct lull_control *unmanaged, double allowed_ratio,
-                            struct lull_run_swing *swing_out)
+                            int64_t since_ns, struct lull_run_swing *swing_out)
 {
-    struct stretches reference = find_stretches(unmanaged != NULL ? unmanaged : managed, false);
-    struct stretches lowered = find_stretches(managed, true);
+    struct stretches reference = unmanaged != NULL ? find_stretches(unmanaged, false, 0)
+                                                   : find_stretches(managed, false, since_ns);
+    struct stretches lowered = find_stretches(managed, true, since_ns);
     const double piece_s = choose_length_s(&reference, &lowered);
 
     *swing_out = (struct lull_run_swing){

@@ -29,13 +29,21 @@ struct lull_run_swing {
 };
 
 /*
- * Computes both sides. unmanaged: the control of a run of the same command without management, all
- * of which is at the reference; NULL: there is none, and the parts of the managed run at the
- * reference count instead. allowed_ratio: how much wider managed swings may be, >= 0.
+ * Computes both sides, of the managed run from since_ns on. unmanaged: the control of a run of the
+ * same command without management, all of which is at the reference; NULL: there is none, and the
+ * parts of the managed run at the reference count instead. allowed_ratio: how much wider managed
+ * swings may be, >= 0.
  */
 void lull_run_swing_compute(const struct lull_control *managed,
                             const struct lull_control *unmanaged, double allowed_ratio,
-                            struct lull_run_swing *swing_out);
+                            int64_t since_ns, struct lull_run_swing *swing_out);
+
+/* Time between the values that are made of power readings. */
+#define LULL_RUN_SWING_STEP_S 0.1
+
+/* Adds a GPU's power to count values from begin_ns on, a step apart; NAN where it was not read. */
+void lull_run_swing_powers(const struct lull_run_log *log, int64_t begin_ns, uint32_t count,
+                           double *powers_w);
 
 enum { LULL_RUN_SWING_TEXT = 512 };
 

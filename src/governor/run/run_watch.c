@@ -227,6 +227,8 @@ static void run_watch_heartbeat(struct lull_run_pass *pass)
     lull_run_note(pass->run, text.text);
     if (change == LULL_RUN_LEASES_BACK && pass->limits != NULL)
         lull_limits_resume(pass->limits, pass->control);
+    if (change == LULL_RUN_LEASES_BACK && pass->smoothing != NULL)
+        lull_power_smoothing_resume(pass->smoothing, pass->control);
     if (change == LULL_RUN_LEASES_BACK && pass->serving != NULL)
         lull_serving_resume(pass->serving);
 }
@@ -279,6 +281,15 @@ static void limit_power(struct lull_run_pass *pass)
         lull_run_note(pass->run, err.text);
 }
 
+static void bound_swings(struct lull_run_pass *pass)
+{
+    struct lull_error err = {0};
+
+    lull_power_smoothing_tick(pass->smoothing, pass->control, &err);
+    if (err.code != 0)
+        lull_run_note(pass->run, err.text);
+}
+
 /* A search for a power limit reads more often than all others. */
 static bool is_sample_due(const struct lull_run_pass *pass)
 {
@@ -327,6 +338,8 @@ static void on_tick(uv_timer_t *timer)
             lull_straggler_response_tick(pass->response, pass->control, pass->runner);
         if (pass->limits != NULL && !pass->run->leases.is_lost)
             limit_power(pass);
+        if (pass->smoothing != NULL && !pass->run->leases.is_lost)
+            bound_swings(pass);
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
             lull_accounting_read_node(pass->accounting);
         if (!pass->observe_only && pass->ticks % ENERGY_TICKS == 0)
