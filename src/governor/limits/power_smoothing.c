@@ -255,10 +255,12 @@ static void begin_block(struct lull_power_smoothing *smoothing, struct lull_cont
     enter_phase(smoothing, SETTING);
 }
 
-/* Begins to test a floor. */
+/* Begins to test a floor. All floors of a run share the error: the k-th one takes 1 / (k (k + 1))
+ * of it. */
 static void begin_test(struct lull_power_smoothing *smoothing, struct lull_control *control)
 {
-    const double error = 1.0 - smoothing->options.confidence;
+    const double k = smoothing->adjustments + 1.0;
+    const double error = (1.0 - smoothing->options.confidence) / (k * (k + 1.0));
     const struct lull_guard_config config = {.tolerance_ratio = smoothing->options.tolerance_ratio,
                                              .error = error,
                                              .refusal_error = error,
