@@ -100,8 +100,8 @@ static struct scene scene_of_random_server(double seconds, uint64_t seed)
     return scene;
 }
 
-/* The estimate of saved energy: its mean error, and its errors of single servers. It is 1.5 points
- * too low on average here. */
+/* The estimate of saved energy has a mean error below 1.5 points, and at most one of ten servers is
+ * off by more than 5. */
 static void test_estimated_saving_of_random_servers(void **state)
 {
     enum { SERVERS = 20 };
@@ -126,7 +126,7 @@ static void test_estimated_saving_of_random_servers(void **state)
     }
     print_message("mean %+.2f points, %d of %d beyond 5 points\n", 100.0 * sum / SERVERS, far,
                   SERVERS);
-    assert_true(fabs(sum) < 0.025 * SERVERS);
+    assert_true(fabs(sum) < 0.015 * SERVERS);
     assert_true(far <= SERVERS / 10);
 }
 
