@@ -36,8 +36,8 @@ struct audit_job_config {
     bool has_both;           /* sections and then a steady point for the computation */
     bool free_ranks;         /* no rank waits for another; only the last one is harmed */
     double iteration_ms;     /* unmanaged, without noise */
-    double straggle;         /* one rank computes this much longer than the others... */
-    uint32_t straggle_every; /* ...and another one after so many iterations on average */
+    double straggle;         /* one rank computes this much longer than the others */
+    uint32_t straggle_every; /* mean number of iterations until another rank does */
     uint32_t extra_every;    /* an extra call at the end of every so many iterations; 0: never */
     double tolerance_ratio;
     uint64_t seed;

@@ -61,8 +61,8 @@ struct lull_simulation_outcome {
                           * accepted clocks; 0: the search has not ended */
     double unevenness_ratio; /* of rank 0's periods: see lull_controller_unevenness */
     bool keeps;              /* something is lowered and proven at the end */
-    bool has_profile;        /* the power profile was tested... */
-    bool keeps_profile;      /* ...and is among it */
+    bool has_profile;        /* the power profile was tested */
+    bool keeps_profile;      /* it was kept */
     enum lull_settle_reason profile_reason; /* the reason for that, or against it */
     struct lull_profile_saving profile_saving;
     double steady_mhz;  /* the accepted clock of whole iterations; the highest clock if none is

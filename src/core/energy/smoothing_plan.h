@@ -51,8 +51,8 @@ struct lull_smoothing_plan {
     enum lull_smoothing_result result;
     struct lull_smoothing smoothing; /* a floor of 0: none */
     double mean_w;                   /* of all GPUs together, without a floor */
-    double before_w;                 /* the band, without... */
-    double after_w;                  /* ...and with the floor */
+    double before_w;                 /* swing without the floor */
+    double after_w;                  /* swing with it */
     double added_ratio;              /* energy */
 };
 

@@ -41,9 +41,9 @@ struct lull_saving_window {
     double joules;
     double state_s[LULL_SAVING_STATES];
     double error_s2;  /* variance of the time of prompts */
-    double idle_s;    /* idle times, each multiplied by the clock's power while waiting... */
-    double decode_s;  /* ...by its dynamic power while decoding... */
-    double prefill_s; /* ...and with prompts */
+    double idle_s;    /* idle time times the clock's power while waiting */
+    double decode_s;  /* decoding time times its dynamic power */
+    double prefill_s; /* the same of prompts */
     double compute_s; /* time multiplied by how slow the clock computes */
 };
 

@@ -24,8 +24,8 @@ enum { LULL_STEP_LOAD_BINS = 64 };
 
 /* Time of steps by their length at the highest clock. */
 struct lull_step_load {
-    double all[LULL_STEP_LOAD_BINS];    /* if all is computation... */
-    double recent[LULL_STEP_LOAD_BINS]; /* ...of the last second */
+    double all[LULL_STEP_LOAD_BINS];    /* if all is computation */
+    double recent[LULL_STEP_LOAD_BINS]; /* the same of the last second */
     double light[LULL_STEP_LOAD_BINS];  /* if all is memory access */
     double prompt_ratio; /* share of time that steps with prompts take at the highest clock */
 };

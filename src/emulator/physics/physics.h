@@ -192,8 +192,8 @@ struct lull_physics_smoothing {
     bool was_above;   /* the load was above the floor at folded_ns */
     double held_w;    /* the power that is held now; 0: none */
     double ceiling_w; /* the power that is not exceeded now; 0: any is allowed */
-    int64_t fall_ns;  /* when held_w falls next, first after the hysteresis... */
-    int64_t rise_ns;  /* ...and when ceiling_w rises */
+    int64_t fall_ns;  /* when held_w falls next, first after the hysteresis */
+    int64_t rise_ns;  /* when ceiling_w rises next */
 };
 
 /* Rates of a kernel of one profile at one clock, cached because most kernels are alike. */

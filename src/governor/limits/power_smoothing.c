@@ -21,11 +21,11 @@ enum {
     PIECE = 20,            /* readings of a piece of a block: 2 s */
     BLOCK_ITERATIONS = 4,  /* at least, in a block of at least a piece */
     MAX_PAIRS = 40,        /* of blocks */
-    ADJUSTED_PAIRS = 3,    /* after which the floor may be changed... */
-    MAX_ADJUSTMENTS = 8,   /* ...so often at most */
+    ADJUSTED_PAIRS = 3,    /* after which the floor may be changed */
+    MAX_ADJUSTMENTS = 8,   /* changes of the floor */
     ADJUSTMENT_POINTS = 2, /* of the floor, % */
-    RETREAT_POINTS = 5,    /* the same where the job looks slower... */
-    EXCESS_POINTS = 10,    /* ...and where a lower floor may do */
+    RETREAT_POINTS = 5,    /* the same where the job looks slower */
+    EXCESS_POINTS = 10,    /* the same where a lower floor may do */
 };
 
 /* After a change of smoothing, before a block begins: longer than a sensor's window and the ramps
@@ -68,8 +68,8 @@ struct lull_power_smoothing {
     struct lull_moments added; /* energy, relative, one per pair */
     struct lull_guard guard;
     uint32_t adjustments;
-    bool was_lowered; /* the floor cost too much, so it is not raised again... */
-    bool was_raised;  /* ...or missed the bound, so it is not lowered again to save energy */
+    bool was_lowered; /* the floor cost too much, so it is not raised again */
+    bool was_raised;  /* the floor missed the bound, so it is not lowered to save energy */
     int64_t held_ns;
     struct lull_error end; /* why smoothing is off */
 };

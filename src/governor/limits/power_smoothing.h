@@ -57,8 +57,8 @@ struct lull_power_smoothing_summary {
     double bound_ratio;
     struct lull_smoothing settings; /* the last ones tested; a floor of 0: none */
     uint32_t floor_w;               /* of one GPU, as its driver applies it */
-    struct lull_swing before;       /* swings of blocks without... */
-    struct lull_swing after;        /* ...and with smoothing */
+    struct lull_swing before;       /* swings of blocks without smoothing */
+    struct lull_swing after;        /* swings of blocks with it */
     double added_ratio;             /* energy per iteration; NAN: not known */
     double added_low_ratio;         /* its interval, at the confidence of the run */
     double added_high_ratio;

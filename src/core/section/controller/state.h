@@ -73,7 +73,7 @@ struct lull_controlled_gpu {
     struct lull_low_interval low;
     int64_t low_ns;    /* time below the steady point since the last proof began */
     bool has_profile;  /* its power profile may be requested */
-    bool uses_profile; /* ...and is to be, in the present iteration */
+    bool uses_profile; /* it is to be, in the present iteration */
 };
 
 struct lull_controller {
