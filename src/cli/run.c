@@ -177,8 +177,8 @@ static const struct lull_option rows[] = {
                .more = "The report has the peak-to-peak power and the share above 0.1 Hz, with and "
                        "without Lull. See SWINGS."),
     LULL_VALUE("swing-bound", "RATIO", RATIO, struct run_arguments, run.swing_bound_ratio,
-               "Keep the power swings of the job's GPUs, 0.1 to 20 Hz, below this share of their "
-               "mean power, by the driver's power smoothing.",
+               "Keep the power swings of the job's GPUs (0.5 to 5 Hz, what readings show) below "
+               "this share of their mean power, by the driver's power smoothing.",
                .excludes = "plan|schedule|together|power-limit|slo", .otherwise = "not bounded",
                .more = "Adds at most 5 % of energy. Where that does not suffice, or smoothing is "
                        "missing or not permitted, Lull says so. See SWINGS."),
