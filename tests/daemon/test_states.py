@@ -267,9 +267,9 @@ class PowerLoss(States):
             record = bytearray(file.read())
         record[16] ^= 1
         checksum = 14695981039346656037
-        for byte in record[:296]:
+        for byte in record[:344]:
             checksum = (checksum ^ byte) * 1099511628211 % 2 ** 64
-        record[296:304] = struct.pack("<Q", checksum)
+        record[344:352] = struct.pack("<Q", checksum)
         with open(os.path.join(folder, name), "wb") as file:
             file.write(record)
         return folder

@@ -23,7 +23,7 @@ import test_daemon
 from test_daemon import Case, host, lull, truth
 
 HELLO, WELCOME, LEASE, STATUS, RESTORE, REPLY, PROVE = 1, 2, 3, 7, 9, 10, 25
-PROTOCOL = 5
+PROTOCOL = 6
 UNSUPPORTED = -93
 
 

@@ -297,7 +297,7 @@ class Budget(unittest.TestCase):
                 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
                     connection.connect(self.path("run/lulld.sock"))
                     for kind, body in [(1, struct.pack("<I", os.getpid()))] + [(26, struct.pack("<4I", *c)) for c in caps]:
-                        connection.send(struct.pack("<4sHHII", b"LULL", 5, kind, len(body), 1) + body)
+                        connection.send(struct.pack("<4sHHII", b"LULL", 6, kind, len(body), 1) + body)
                         answer = connection.recv(512)
                         if kind != 1:
                             os.write(writer, answer[16:20])

@@ -59,7 +59,7 @@ class BudgetTimes(unittest.TestCase):
             connection.connect(self.path("run/lulld.sock"))
             for kind, body in ((1, struct.pack("<I", os.getpid())), (26, struct.pack("<4I", 0, 600, 0, 1000 * HOLD_S))):
                 before = time.monotonic()
-                connection.send(struct.pack("<4sHHII", b"LULL", 5, kind, len(body), 1) + body)
+                connection.send(struct.pack("<4sHHII", b"LULL", 6, kind, len(body), 1) + body)
                 connection.recv(512)
             given = time.monotonic()
         held = []
