@@ -14,7 +14,7 @@
 #include "emulator/player/presets.h"
 #include "simulator/node.h"
 
-enum { RANKS = 2, PERIODS = 900, MEASURED = 100 };
+enum { RANKS = 2, PERIODS = 1800, MEASURED = 100 };
 
 /* What the profile does to kernels, and what the job tolerates. */
 struct profile_case {

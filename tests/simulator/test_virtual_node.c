@@ -238,7 +238,7 @@ static void test_gaps_are_given_up_where_they_widen_swings(void **state)
     held = simulate_levers(play, true, true, false, 0.05);
     /* By then the duty of the steady point has been proven as well, which takes half of its time at
      * the reference. */
-    all = simulate_periods(play, 4 * LONG_PERIODS, true, false, false, 0.05);
+    all = simulate_periods(play, 8 * LONG_PERIODS, true, false, false, 0.05);
     lull_play_destroy(play);
     printf("given up: wide %d, held %d, all %d; saved %.2f, %.2f and %.2f %%\n", wide.given_up.gaps,
            held.given_up.gaps, all.given_up.gaps, 100.0 * (1.0 - wide.energy_j / highest.energy_j),

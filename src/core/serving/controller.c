@@ -201,7 +201,18 @@ static void controller_update_demand(struct lull_serving_controller *controller)
         lull_server_model_predict(&controller->model, &controller->in_force, &controller->demand);
 }
 
-/* Compares the energy since the reading before with that at the highest clock. */
+/* Predicts the power at the highest clock for the present demand, W; NAN: it is not known yet. */
+static double controller_highest_w(const struct lull_serving_controller *controller)
+{
+    const struct lull_server_model *const model = &controller->model;
+
+    if (!model->has_power || model->windows < 1.0)
+        return NAN;
+    return lull_server_model_predict(model, &controller->clocks[0], &controller->demand).watts;
+}
+
+/* Compares the energy since the reading before with that at the highest clock. Steps show no
+ * tokens, so that the present demand is assumed for them. */
 static void controller_compare_energy(struct lull_serving_controller *controller,
                                       const struct lull_serving_reading *before)
 {
@@ -218,7 +229,11 @@ static void controller_compare_energy(struct lull_serving_controller *controller
     };
 
     controller->read_j = read_j;
-    lull_server_saving_take(&controller->saving, &change);
+    if (controller->demand.is_of_steps)
+        lull_server_saving_add(&controller->saving, change.joules,
+                               controller->load.change.seconds * controller_highest_w(controller));
+    else
+        lull_server_saving_take(&controller->saving, &change);
 }
 
 /* Counters that do not grow while requests run are old values. */

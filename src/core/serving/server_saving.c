@@ -365,6 +365,14 @@ void lull_server_saving_take(struct lull_server_saving *saving,
     saving->state = now;
 }
 
+void lull_server_saving_add(struct lull_server_saving *saving, double joules, double highest_j)
+{
+    if (!isfinite(joules) || !isfinite(highest_j))
+        return;
+    saving->past_j += joules;
+    saving->past_highest_j += highest_j;
+}
+
 /* ---- results ------------------------------------------------------------------------------ */
 
 /* The energy of this life of the server at the highest clock; NAN: unknown. The block under way

@@ -84,7 +84,7 @@ struct lull_server_saving {
         double targets[2];
     } highest;
 
-    /* former lives */
+    /* former lives, and comparisons of lull_server_saving_add() */
     double past_j;
     double past_highest_j;
 };
@@ -102,6 +102,9 @@ struct lull_saving_change {
 
 void lull_server_saving_take(struct lull_server_saving *saving,
                              const struct lull_saving_change *change);
+
+/* Adds energy for which that at the highest clock is known from elsewhere, J; NAN: unknown. */
+void lull_server_saving_add(struct lull_server_saving *saving, double joules, double highest_j);
 
 /* The server has restarted: the model and the load begin again. Both arguments are those from
  * before. */
