@@ -21,7 +21,7 @@ struct lull_band {
     uint32_t min_limit_mw;
     uint32_t max_limit_mw;
     uint32_t profiles; /* enum lull_power_profile */
-    bool smoothing;
+    uint32_t smoothing; /* 0 or 1: bands have no padding, and are compared as bytes */
 };
 
 /* Power smoothing: a floor that the driver holds by burning power, and how fast power changes. */

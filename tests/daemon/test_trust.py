@@ -359,7 +359,7 @@ class Versions(Trust):
     def test_f63_another_version_is_answered_in_words(self):
         self.start("[everybody]\ngpus = all\n")
         self.hold()
-        for version in (1, 4, 6, 900):
+        for version in (1, PROTOCOL - 1, PROTOCOL + 1, 900):
             hello = struct.pack("<I", os.getpid()) + bytes(8 * (version > PROTOCOL))  # later ones may append
             with connect("lulld-root.sock") as connection:
                 code, text = self.ask(connection, HELLO, hello, version)
@@ -372,7 +372,7 @@ class Versions(Trust):
 
     def test_f63_restore_is_served_in_any_version(self):
         self.start("[everybody]\ngpus = all\n")
-        for version in (4, 6):
+        for version in (PROTOCOL - 1, PROTOCOL + 1):
             self.hold()
             self.assertIsNotNone(host.wait_for(lambda: truth(0) == "locked", 2))
             with connect("lulld-root.sock") as connection:
