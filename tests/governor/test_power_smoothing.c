@@ -126,7 +126,8 @@ static bool is_smoothed(void)
 
 static double power_now_w(void)
 {
-    const bool is_low = (now_ns - iteration_begin_ns) * (LOW_MS + HIGH_MS) < iteration_ns * LOW_MS;
+    const double part = (double)(now_ns - iteration_begin_ns) / (double)iteration_ns;
+    const bool is_low = part * (LOW_MS + HIGH_MS) < LOW_MS;
     const double load_w = is_low ? job.low_w : 900.0;
 
     return is_smoothed() ? fmax(load_w, 10.0 * asked.floor_percent) : load_w;

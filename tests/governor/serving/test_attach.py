@@ -565,10 +565,10 @@ class Steps(Attach):
     def test_no_steps(self):
         """A program that marks none runs at the highest clock."""
         run = self.start("run", "--no-daemon", "--quiet", "--report", os.path.join(self.directory, "report"), "--slo", "tpot=50ms",
-                         "--", "sh", "-c", f'(echo run 7000; sleep 8) | "{LOAD}" 1')
+                         "--", "sh", "-c", f'(echo run 12000; sleep 12) | "{LOAD}" 1')
         self.wait_for(lambda: "call lull.step() after each step" in self.said(), 10, "nothing is said")
         self.assertFalse(self.is_lowered())
-        self.wait_for(lambda: run.poll() is not None, 10, "it does not end")
+        self.wait_for(lambda: run.poll() is not None, 20, "it does not end")
 
 
 if __name__ == "__main__":
