@@ -6,6 +6,7 @@
  */
 #include "emulator/server/step.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -409,6 +410,7 @@ static void add_known_rest(struct step_sum *sum, struct lull_step_memo *memo,
     if (known->sum.params == NULL || known->decoding != batch->decoding ||
         known->sampled != batch->sampled) {
         *known = (struct step_known_rest){batch->decoding, batch->sampled, {.params = sum->params}};
+        assert(known->sum.params != NULL);
         add_rest(&known->sum, setup, batch, tokens);
     }
     add_sum(sum, &known->sum);
