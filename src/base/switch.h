@@ -20,7 +20,7 @@ struct lull_band {
     uint32_t max_mhz;
     uint32_t min_limit_mw;
     uint32_t max_limit_mw;
-    uint32_t profiles; /* enum lull_power_profile */
+    uint32_t profiles;  /* enum lull_power_profile */
     uint32_t smoothing; /* 0 or 1: bands have no padding, and are compared as bytes */
 };
 
