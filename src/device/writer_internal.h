@@ -339,7 +339,7 @@ bool lull_writer_act_on_profiles(struct lull_writer *writer, int64_t now_ns);
 
 /* --- writer_smoothing.c --- */
 
-/* The same for power smoothing: a setting at a time. */
+/* These do for power smoothing what the above do for power profiles, one setting at a time. */
 int64_t lull_writer_smoothing_due_ns(const struct lull_writer_gpu *gpu);
 bool lull_writer_act_on_smoothing(struct lull_writer *writer, int64_t now_ns);
 

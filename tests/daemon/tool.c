@@ -177,11 +177,16 @@ static int hold_until_killed(struct lull_actuator *actuator)
     return fail(&error);
 }
 
-/* profiles MODE UUID MASK: requests power profiles, prints what becomes of them, and holds them
- * until killed. */
-static int profiles(char **argv)
+/* ---- settings that are held --------------------------------------------------------------- */
+
+/* Requests a value for a slot. Returns the number of the request. */
+typedef uint64_t request_setting(struct lull_actuator *actuator, uint32_t slot, uint32_t value);
+
+/* Prints the outcome of a request. Returns false before there is one. */
+typedef bool show_setting(const struct lull_limit_result *result, uint64_t sequence);
+
+static int hold_setting(char **argv, request_setting *request, show_setting *show)
 {
-    const uint32_t wanted = (uint32_t)strtoul(argv[4], NULL, 0);
     const int64_t until_ns = lull_now_ns() + 10 * LULL_NS_PER_S;
     struct lull_actuator *actuator;
     struct lull_limit_result result;
@@ -191,40 +196,51 @@ static int profiles(char **argv)
 
     if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
         return fail(&error);
-    sequence = lull_actuator_set_profiles(actuator, slot, wanted);
+    sequence = request(actuator, slot, (uint32_t)strtoul(argv[4], NULL, 0));
     do {
         lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
         lull_actuator_limit_result(actuator, slot, &result);
-    } while (lull_now_ns() < until_ns && result.profile_sequence != sequence);
-    printf("requested sequence=%" PRIu64 " status=%d enforced=%u\n", result.profile_sequence,
-           result.profile_status, result.profiles);
+    } while (lull_now_ns() < until_ns && !show(&result, sequence));
     fflush(stdout);
     return hold_until_killed(actuator);
 }
 
-/* smoothing MODE UUID PERCENT: requests power smoothing, prints what becomes of it, and holds it
+static bool show_profiles(const struct lull_limit_result *result, uint64_t sequence)
+{
+    if (result->profile_sequence != sequence)
+        return false;
+    printf("requested sequence=%" PRIu64 " status=%d enforced=%u\n", sequence,
+           result->profile_status, result->profiles);
+    return true;
+}
+
+/* profiles MODE UUID MASK: requests power profiles, prints what becomes of them, and holds them
  * until killed. */
+static int profiles(char **argv)
+{
+    return hold_setting(argv, lull_actuator_set_profiles, show_profiles);
+}
+
+static uint64_t request_smoothing(struct lull_actuator *actuator, uint32_t slot, uint32_t percent)
+{
+    const struct lull_smoothing wanted = {percent, 20000, 10000, 300};
+
+    return lull_actuator_set_smoothing(actuator, slot, &wanted);
+}
+
+static bool show_smoothing(const struct lull_limit_result *result, uint64_t sequence)
+{
+    if (result->smoothing_sequence != sequence)
+        return false;
+    printf("requested sequence=%" PRIu64 " status=%d floor=%u\n", sequence,
+           result->smoothing_status, result->smoothing_floor_w);
+    return true;
+}
+
+/* smoothing MODE UUID PERCENT: the same for a floor of power smoothing. */
 static int smoothing(char **argv)
 {
-    const struct lull_smoothing wanted = {(uint32_t)strtoul(argv[4], NULL, 0), 20000, 10000, 300};
-    const int64_t until_ns = lull_now_ns() + 10 * LULL_NS_PER_S;
-    struct lull_actuator *actuator;
-    struct lull_limit_result result;
-    struct lull_error error = {0};
-    uint64_t sequence;
-    uint32_t slot;
-
-    if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
-        return fail(&error);
-    sequence = lull_actuator_set_smoothing(actuator, slot, &wanted);
-    do {
-        lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
-        lull_actuator_limit_result(actuator, slot, &result);
-    } while (lull_now_ns() < until_ns && result.smoothing_sequence != sequence);
-    printf("requested sequence=%" PRIu64 " status=%d floor=%u\n", result.smoothing_sequence,
-           result.smoothing_status, result.smoothing_floor_w);
-    fflush(stdout);
-    return hold_until_killed(actuator);
+    return hold_setting(argv, request_smoothing, show_smoothing);
 }
 
 /* unleased MODE UUID: requests a power limit that the lease does not speak of. */

@@ -208,7 +208,7 @@ static struct lull_power_smoothing_summary run(double bound_ratio, int seconds, 
             continue;
         lull_power_smoothing_tick(smoothing, NULL, &error);
         if (error.code != 0)
-            strcpy(note, error.text);
+            snprintf(note, sizeof(error.text), "%s", error.text);
         if (smoothing->phase == HELD || smoothing->phase == ENDED)
             break;
         assert_int_equal(holds, LULL_HOLD_SMOOTHING);

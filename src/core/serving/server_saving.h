@@ -89,7 +89,7 @@ struct lull_server_saving {
     double past_highest_j;
 };
 
-/* What happened between the last two readings of a load. */
+/* The change of a load between its last two readings, with the energy of that time. */
 struct lull_saving_change {
     const struct lull_server_model *model;
     const struct lull_server_clock *highest;

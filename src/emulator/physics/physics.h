@@ -275,7 +275,7 @@ struct lull_physics {
 
     struct lull_physics_activity activity; /* until folded_ns */
     struct lull_physics_activity activity_rate;
-    bool no_activity;   /* nobody reads it: it stays 0, and the physics is faster */
+    bool no_activity;   /* no client reads activity: it stays 0, and the physics is faster */
     int64_t limited_ns; /* time for which anything has kept the clock low */
 
     uint64_t requests_low; /* requests for a clock below the highest */

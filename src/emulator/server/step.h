@@ -50,7 +50,7 @@ struct lull_step_memo *lull_step_memo_create(const struct lull_step_setup *setup
                                              uint32_t max_tokens);
 void lull_step_memo_destroy(struct lull_step_memo *memo); /* NULL is allowed */
 
-/* The same as lull_step_cost(), bit for bit, in a fraction of the time. */
+/* Computes the same cost as lull_step_cost(), bit for bit, in a fraction of the time. */
 void lull_step_memo_cost(struct lull_step_memo *memo, const struct lull_step_batch *batch,
                          struct lull_step_cost *cost_out);
 

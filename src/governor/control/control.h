@@ -47,7 +47,8 @@ struct lull_communicators {
     struct lull_named_communicator items[LULL_COMMUNICATORS_KEPT]; /* by number in the process */
 };
 
-/* Whether the section controller may use a GPU's power profile. */
+/* The section controller may use a GPU's power profile if it is OFFERED. The other states say why
+ * it may not. */
 enum lull_profile_state {
     LULL_PROFILE_UNKNOWN,     /* the GPU is not leased yet */
     LULL_PROFILE_UNSUPPORTED, /* it has none */

@@ -34,7 +34,7 @@ uint32_t lull_control_take_steps(struct lull_control *control,
     return count;
 }
 
-/* When nobody takes them, later ones are lost: the step after them looks longer. */
+/* A full list loses later steps, so that the step after them looks longer. */
 static void steps_add(struct lull_control_steps *steps, uint32_t slot,
                       enum lull_control_step_kind kind, const struct lull_event *event)
 {

@@ -41,7 +41,7 @@ static const double excess_ratio = 0.6;
 
 enum smoothing_phase { WAITING, RECORDING, SETTING, MEASURING, HELD, ENDED };
 
-/* What a block of iterations has shown. */
+/* The mean time and energy of an iteration in a block. */
 struct block_result {
     double iteration_ms;
     double iteration_j;
